@@ -1,0 +1,71 @@
+# Everything a contributor runs. `make help` lists the targets.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+GO ?= go
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+
+.PHONY: redis-server
+redis-server: ## install redis-server where it is missing and can be
+	@command -v redis-server >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	    echo "installing redis-server"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server >/dev/null; \
+	  else \
+	    echo "redis-server is not installed: install it (Debian and Ubuntu: sudo apt-get install redis-server; macOS: brew install redis) and run this again" >&2; \
+	    exit 1; \
+	  fi; }
+
+.PHONY: test
+test: redis-server ## every test, against memory, miniredis, Redis and a Redis Cluster
+	BELFRY_TEST_REQUIRE_REDIS=1 $(GO) test -timeout 15m ./...
+
+.PHONY: test-fast
+test-fast: ## the tests that need nothing installed
+	$(GO) test -short ./...
+
+.PHONY: race
+race: redis-server ## every test but the long ones under the race detector
+	BELFRY_TEST_REQUIRE_REDIS=1 $(GO) test -short -race -timeout 15m ./...
+
+.PHONY: bench
+bench: redis-server ## benchmarks, each beside its limit or its peer in the same run
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 15m ./bench/...
+	$(GO) test -run '^$$' -bench . ./pkg/schedule/
+
+.PHONY: fuzz
+fuzz: ## every fuzz target, 30 s each
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$pkg || exit 1; \
+	  done; done
+
+.PHONY: lint
+lint: ## formatting, vet and the house rules
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) test ./internal/repolint/
+
+.PHONY: generate
+generate: ## write the generated documents anew
+	$(GO) test ./scripts/lua/ ./internal/config/ -run 'Doc|Generated|Protocol|Configuration' -update
+
+.PHONY: verify
+verify: ## module sums, tidiness and generated documents are in order
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	$(GO) test ./scripts/lua/ ./internal/config/ -run 'Doc|Generated|Protocol|Configuration'
+
+.PHONY: build
+build: ## static binaries in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/worker ./cmd/admin
+
+.PHONY: demo
+demo: ## the main job, embedded: schedules fire and run, nothing installed
+	$(GO) run ./cmd/worker --demo
+
+.PHONY: check
+check: lint verify test ## what CI runs
