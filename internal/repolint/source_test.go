@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -27,18 +28,7 @@ func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
 func (s source) position(n ast.Node) string {
 	p := s.fset.Position(n.Pos())
-	return s.path + ":" + itoa(p.Line)
-}
-
-func itoa(n int) string {
-	if n == 0 {
-		return "0"
-	}
-	var digits []byte
-	for ; n > 0; n /= 10 {
-		digits = append([]byte{byte('0' + n%10)}, digits...)
-	}
-	return string(digits)
+	return s.path + ":" + strconv.Itoa(p.Line)
 }
 
 // repository parses every Go file of the module.
