@@ -23,3 +23,14 @@ type Planned struct {
 	Next      time.Time     // the next scheduled time; zero: none, the schedule is completed
 	NotBefore time.Time     // Next with its jitter; zero with Next
 }
+
+// Plan decides what becomes of the scheduled time in.ScheduledAt of c. It is
+// pure: the same arguments give the same answer on every worker.
+func Plan(c *Compiled, in PlanInput) Planned {
+	next, ok := c.Next(in.ScheduledAt)
+	p := Planned{Push: true}
+	if ok {
+		p.Next, p.NotBefore = next.UTC(), c.NotBefore(next).UTC()
+	}
+	return p
+}
