@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// prefix starts every variable of Belfry.
+const prefix = "BELFRY_"
+
+// elsewhere are variables, or the beginnings of some, that other programs of
+// Belfry read.
+var elsewhere = []string{"BELFRY_TEST_", "BELFRY_ADMIN_"}
+
+// unknownVariables returns a sentence for each BELFRY_ variable that nobody
+// reads, with the nearest name that is read.
+func unknownVariables(fields []field, environ map[string]string) []string {
+	known := map[string]bool{}
+	for _, f := range fields {
+		known[f.variable] = true
+		if f.secret {
+			known[f.variable+"_FILE"] = true
+		}
+	}
+	var warnings []string
+	for _, name := range slices.Sorted(maps.Keys(environ)) {
+		foreign := slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(name, p) })
+		if !strings.HasPrefix(name, prefix) || known[name] || foreign {
+			continue
+		}
+		warning := fmt.Sprintf("%s is not a setting and does nothing", name)
+		if near := nearest(name, known); near != "" {
+			warning += "; did you mean " + near + "?"
+		}
+		warnings = append(warnings, warning)
+	}
+	return warnings
+}
+
+// maxEdits is how far a name may be from a known one to be taken for it.
+const maxEdits = 4
+
+func nearest(name string, known map[string]bool) string {
+	best, bestDistance := "", maxEdits+1
+	for _, candidate := range slices.Sorted(maps.Keys(known)) {
+		if d := editDistance(name, candidate); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and replacements that turn a
+// into b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
