@@ -34,6 +34,7 @@ type Member struct {
 	TimeZone string         `json:"timezone_data"` // fingerprint of the time zone data
 	Queues   map[string]int `json:"queues"`        // with weights
 	Types    []string       `json:"types"`         // task types it has handlers for
+	Claims   bool           `json:"claims"`        // whether it claims due schedules
 	Started  time.Time      `json:"started_at"`
 	Seen     time.Time      `json:"seen_at"` // on the store's clock
 }
