@@ -1,0 +1,102 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+)
+
+// A HandBackError is what asynq gets for a task that cannot run here and now:
+// another attempt holds the lease, this process has no handler for its type, or
+// the ledger cannot be asked. It is no failure: [Middleware.IsFailure] says so,
+// and asynq delivers the task again after the given time.
+type HandBackError struct {
+	Firing claim.FiringID
+	Reason string
+	After  time.Duration // at least a second
+	Cause  error         // may be nil
+
+	// revoke is set on the last attempt that asynq grants. asynq archives a
+	// task then, whatever IsFailure says, and an archived task looks like one
+	// that failed. A revoked task vanishes, and the auditor enqueues the firing
+	// again.
+	revoke bool
+}
+
+// minHandBack keeps a task that nobody can run from spinning.
+const minHandBack = time.Second
+
+// Error says why the task was handed back.
+func (e *HandBackError) Error() string {
+	text := fmt.Sprintf("queue: firing %s handed back for %s: %s", e.Firing, e.After, e.Reason)
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	return clip(text, maxErrorText)
+}
+
+// Unwrap returns the cause, and asynq.RevokeTask when asynq must drop the task.
+func (e *HandBackError) Unwrap() []error {
+	var errs []error
+	if e.Cause != nil {
+		errs = append(errs, e.Cause)
+	}
+	if e.revoke {
+		errs = append(errs, asynq.RevokeTask)
+	}
+	return errs
+}
+
+// finalError tells asynq to archive the task although it would retry it.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string   { return clip(e.err.Error(), maxErrorText) }
+func (e *finalError) Unwrap() []error { return []error{e.err, asynq.SkipRetry} }
+
+// longError is an error whose text is too long to be stored.
+type longError struct{ err error }
+
+func (e *longError) Error() string { return clip(e.err.Error(), maxErrorText) }
+func (e *longError) Unwrap() error { return e.err }
+
+// outward returns err with a text that is fit to be stored.
+func outward(err error) error {
+	if err == nil || len(err.Error()) <= maxErrorText {
+		return err
+	}
+	return &longError{err}
+}
+
+// IsFailure is for asynq.Config.IsFailure: a task that was handed back did not
+// fail, so asynq does not count a retry. Other errors are judged by
+// MiddlewareOptions.IsFailure.
+func (m *Middleware) IsFailure(err error) bool {
+	var handBack *HandBackError
+	if errors.As(err, &handBack) {
+		return false
+	}
+	if m.isFailure != nil {
+		return m.isFailure(err)
+	}
+	return err != nil
+}
+
+// RetryDelay is for asynq.Config.RetryDelayFunc: a task that was handed back
+// returns when it may run, a firing whose worker died returns at once, and
+// everything else follows MiddlewareOptions.RetryDelay.
+func (m *Middleware) RetryDelay(n int, err error, task *asynq.Task) time.Duration {
+	var handBack *HandBackError
+	if errors.As(err, &handBack) {
+		return max(handBack.After, minHandBack)
+	}
+	if errors.Is(err, asynq.ErrLeaseExpired) && task != nil {
+		if _, ok := task.Headers()[HeaderFiring]; ok {
+			return minHandBack
+		}
+	}
+	return m.retryDelay(n, err, task)
+}
