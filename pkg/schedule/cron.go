@@ -24,6 +24,7 @@ type cronSpec struct {
 
 	interval  bool // second, minute or hour is written with *, - or /
 	everyHour bool // the hour field covers 0-23
+	never     bool // no date of the calendar matches
 }
 
 // cronTimes are the time fields of an expression as sets.
@@ -87,12 +88,18 @@ func (t *cronTimes) until(sod int64) int64 {
 // Next returns the smallest scheduled time strictly after the given instant.
 // Its cost does not depend on how far away that is.
 func (c *cronSpec) Next(after time.Time) (time.Time, bool) {
+	if c.never {
+		return time.Time{}, false
+	}
 	var s cronSearch
 	return c.instant(s.next(c, max(after.Unix()+1, firstInstant)))
 }
 
 // Prev returns the largest scheduled time strictly before the given instant.
 func (c *cronSpec) Prev(before time.Time) (time.Time, bool) {
+	if c.never {
+		return time.Time{}, false
+	}
 	var s cronSearch
 	second := before.Unix()
 	if before.Nanosecond() == 0 {

@@ -195,6 +195,7 @@ func newCronSpec(items *cronItems, location *time.Location) *cronSpec {
 	c.everyHour = bits.OnesCount32(c.hours) == 24
 	c.interval = items.intervalLike()
 	c.finish()
+	c.never = c.dateless()
 	c.text = items.String()
 	return c
 }

@@ -71,7 +71,7 @@ func (s *cronSearch) prev(c *cronSpec, from int64) (int64, bool) {
 	segment := segmentAt(c.location, from)
 	for from >= firstInstant {
 		s.steps++
-		wall, ok := s.wallBack(c, segment, from)
+		wall, skipped, ok := s.wallBack(c, segment, from)
 		if ok && wall >= segment.start+segment.offset {
 			return wall - segment.offset, true
 		}
@@ -81,7 +81,8 @@ func (s *cronSearch) prev(c *cronSpec, from int64) (int64, bool) {
 		if s.gapFires(c, segment) {
 			return segment.start, true
 		}
-		if from-segment.start >= maxShift {
+		// A second pass that was skipped has its first pass right before.
+		if from-segment.start >= maxShift && !skipped {
 			if !ok {
 				return 0, false
 			}
@@ -96,20 +97,22 @@ func (s *cronSearch) prev(c *cronSpec, from int64) (int64, bool) {
 	return 0, false
 }
 
-// wallBack is wallIn in the other direction.
-func (s *cronSearch) wallBack(c *cronSpec, segment zoneSegment, from int64) (int64, bool) {
-	wall, ok := c.wallUntil(from+segment.offset, &s.steps)
+// wallBack is wallIn in the other direction. It also reports whether it
+// skipped a second pass.
+func (s *cronSearch) wallBack(c *cronSpec, segment zoneSegment, from int64) (wall int64, skipped, ok bool) {
+	wall, ok = c.wallUntil(from+segment.offset, &s.steps)
 	if c.interval {
-		return wall, ok
+		return wall, false, ok
 	}
 	for ok && wall >= segment.start+segment.offset {
 		pass, again := s.earlier(c, segment, wall)
 		if !again {
 			break
 		}
+		skipped = true
 		wall, ok = c.wallUntil(max(pass.start+pass.offset, segment.start+segment.offset)-1, &s.steps)
 	}
-	return wall, ok
+	return wall, skipped, ok
 }
 
 // earlier finds an earlier segment that holds the wall time of this one, so
