@@ -3,28 +3,80 @@ package schedule
 import "time"
 
 // A PutPlan says where a Put or a Resume leaves the pending scheduled time.
+// Its times are UTC.
 type PutPlan struct {
 	SpecChanged bool          // the "when" differs from the stored one; always true for a creation
 	Next        time.Time     // the pending scheduled time from now on; zero: none
 	NotBefore   time.Time     // Next with its jitter; zero with Next
-	Superseded  *VerdictRange // past scheduled times that get a verdict with it; nil: none
+	Superseded  *VerdictRange // past scheduled times that get this verdict, starting with the pending one; nil: none
 }
 
-// PlanPut decides what a Put does to the pending scheduled time; old is nil
-// for a creation.
+// PlanPut decides what a Put does to the pending scheduled time. Old is the
+// stored definition, nil for a creation; pending is its pending scheduled
+// time, zero if it has none. Now is the store's clock, and must not be earlier
+// than the newest scheduled time that has a verdict, so that Next is later
+// than that.
+//
+// The "when" is specs, zones, bounds and windows; a named calendar counts by
+// its name. If it is the same, the pending time stays, past or not, with the
+// updated jitter, and a schedule that waits for its run to end (see
+// [Compiled.Delay]) goes on waiting. Two things can still move it: a calendar
+// that changed, if the pending time lies in the future, and a raised limit, if
+// none was pending.
+//
+// If the "when" changed, then Next is the first of the new one after now.
+// Scheduled times of the old one up to now that have no verdict yet are
+// Superseded. A schedule that waits and got another delay has a Next too; the
+// store may prefer the end of the open run.
 func PlanPut(old *Compiled, pending time.Time, updated *Compiled, now time.Time) PutPlan {
-	p := PutPlan{SpecChanged: true}
-	if next, ok := updated.First(now); ok {
-		p.Next, p.NotBefore = next.UTC(), updated.NotBefore(next).UTC()
+	var p PutPlan
+	if old != nil && old.whenKey() == updated.whenKey() {
+		switch {
+		case pending.IsZero() && limitRaised(old, updated),
+			pending.After(now) && updated.windows.fromCalendars():
+			p.Next, p.NotBefore = updated.place(now)
+		case !pending.IsZero():
+			p.Next, p.NotBefore = pending.UTC(), updated.NotBefore(pending).UTC()
+		}
+		return p
+	}
+	p.SpecChanged = true
+	p.Next, p.NotBefore = updated.place(now)
+	if old != nil && !pending.IsZero() && !pending.After(now) {
+		last := old.newestUntil(pending, now)
+		p.Superseded = old.rangeOf(VerdictSuperseded, pending, last)
 	}
 	return p
 }
 
-// PlanResume decides what a Resume does to the pending scheduled time.
+// PlanResume decides what a Resume does to the pending scheduled time: it
+// stays, and the missed policy decides when it is claimed. Only MissedSkip
+// fires nothing of what became due during the pause: those get VerdictPaused
+// as one range, and Next is the first after them.
 func PlanResume(c *Compiled, pending time.Time, now time.Time) PutPlan {
-	p := PutPlan{Next: pending}
-	if !pending.IsZero() {
-		p.NotBefore = c.NotBefore(pending).UTC()
+	if pending.IsZero() {
+		return PutPlan{}
 	}
+	notBefore := c.NotBefore(pending)
+	_, isAfter := c.Delay()
+	if c.definition.Missed != MissedSkip || isAfter || notBefore.After(now) {
+		return PutPlan{Next: pending.UTC(), NotBefore: notBefore.UTC()}
+	}
+	last, _ := c.newestDue(pending, now)
+	p := PutPlan{Superseded: c.rangeOf(VerdictPaused, pending, last)}
+	p.Next, p.NotBefore = c.place(last)
 	return p
+}
+
+// newestUntil returns the largest scheduled time after at up to now, or at.
+func (c *Compiled) newestUntil(at, now time.Time) time.Time {
+	if t, ok := c.prevAfter(now.Truncate(time.Millisecond).Add(time.Millisecond), at); ok {
+		return t
+	}
+	return at
+}
+
+func limitRaised(old, updated *Compiled) bool {
+	before, after := old.definition.Limit, updated.definition.Limit
+	return before > 0 && (after == 0 || after > before)
 }
