@@ -98,11 +98,18 @@ const everyWeek uint32 = 1<<1 | 1<<8 | 1<<15 | 1<<22 | 1<<29
 // the year and the month field allow that month.
 func (d *cronDates) month(year int64, month int) uint32 {
 	length := monthLength(year, month)
+	if d.anyDay && d.anyWeekday {
+		return uint32(1)<<(length+1) - 2
+	}
+	return d.match(length, weekdayOf(daysFromCivil(year, month, 1)))
+}
+
+// match is month for any month of that length whose 1st is that weekday.
+func (d *cronDates) match(length, first int) uint32 {
 	all := uint32(1)<<(length+1) - 2
 	if d.anyDay && d.anyWeekday {
 		return all
 	}
-	first := weekdayOf(daysFromCivil(year, month, 1))
 	if d.anyWeekday {
 		return d.byDay(length, first) & all
 	}

@@ -98,6 +98,9 @@ func (f *cronField) stepHint(step int) string {
 		return ""
 	case f.name != "hour" && step%perNext == 0 && step/perNext <= cronFields[fieldHour].max:
 		next := map[string]string{"second": "minute", "minute": "hour"}[f.name]
+		if step == perNext {
+			return "every " + next + " is * in the " + next + " field, with a fixed " + f.name
+		}
 		return fmt.Sprintf("every %d %ss is */%d in the %s field, with a fixed %s", step/perNext, next, step/perNext, next, f.name)
 	case f.name == "hour" && step == 24:
 		return "once a day is one fixed hour"

@@ -62,6 +62,8 @@ func parseCronRange(f *cronField, word string) (cronItem, error) {
 	}
 	item.from = from
 	switch {
+	case f.days == 'w' && from == 7 && !ranged && !stepped:
+		item.from, item.to = 0, 0
 	case ranged:
 		to, ok := f.value(lastText)
 		if !ok {
@@ -174,7 +176,10 @@ func parseWeekdayForm(f *cronField, word string) (cronItem, error) {
 	if item.to, ok = f.value(last); !ok {
 		return item, f.refuse(word, f.valueHint(last))
 	}
-	item.ranged = ranged
+	if item.ranged = ranged; !ranged {
+		item.from %= 7
+		item.to = item.from
+	}
 	return item, nil
 }
 
@@ -234,7 +239,7 @@ func (i cronItem) hashed(f *cronField, id ID) cronItem {
 }
 
 // appendTo writes the item in its canonical form.
-func (i cronItem) appendTo(b []byte, f *cronField) []byte {
+func (i cronItem) appendTo(b []byte) []byte {
 	switch i.kind {
 	case itemLast, itemNearestLast:
 		b = append(b, 'L')
@@ -251,9 +256,9 @@ func (i cronItem) appendTo(b []byte, f *cronField) []byte {
 	if i.star {
 		b = append(b, '*')
 	} else {
-		b = f.appendValue(b, i.from)
+		b = strconv.AppendInt(b, int64(i.from), 10)
 		if i.ranged {
-			b = f.appendValue(append(b, '-'), i.to)
+			b = strconv.AppendInt(append(b, '-'), int64(i.to), 10)
 		}
 	}
 	switch {
@@ -265,12 +270,4 @@ func (i cronItem) appendTo(b []byte, f *cronField) []byte {
 		b = strconv.AppendInt(append(b, '/'), int64(i.step), 10)
 	}
 	return b
-}
-
-func (f *cronField) appendValue(b []byte, value int) []byte {
-	if f.names == "" || value > f.last {
-		return strconv.AppendInt(b, int64(value), 10)
-	}
-	i := (value - f.min) * 4
-	return append(b, f.names[i:i+3]...)
 }

@@ -228,8 +228,8 @@ func (c *cronItems) intervalLike() bool {
 	return false
 }
 
-// String writes the fields in canonical form: names of three letters in upper
-// case, numbers without leading zeros, one blank between fields, H replaced.
+// String writes the fields in canonical form: numbers for names, no leading
+// zeros, one blank between fields, H replaced.
 func (c *cronItems) String() string {
 	b := make([]byte, 0, 32)
 	first := 0
@@ -247,7 +247,7 @@ func (c *cronItems) String() string {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = item.appendTo(b, &cronFields[field])
+			b = item.appendTo(b)
 		}
 	}
 	return string(b)
