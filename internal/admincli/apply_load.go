@@ -1,0 +1,202 @@
+package admincli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// A desired schedule is one that the files ask for.
+type desired struct {
+	definition schedule.Schedule
+	paused     *bool // what the file says; nil: nothing
+	written    written
+}
+
+// load reads every file and checks all of it, so that nothing is written
+// when anything is wrong.
+func (s *session) load(names []string) ([]desired, error) {
+	if len(names) == 0 {
+		return nil, usageErrorf("which files? give -f FILE, -f DIR or -f - for standard input")
+	}
+	var all []desired
+	var problems []error
+	seen := map[schedule.ID]place{}
+	for _, name := range names {
+		files, err := inputs(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			found, err := s.loadFile(file)
+			problems = append(problems, err)
+			for _, d := range found {
+				if first, twice := seen[d.definition.ID]; twice && d.definition.ID != "" {
+					problems = append(problems, fileProblem(d.written.find("id"), "id %q is given twice, first at %s", d.definition.ID, first))
+				}
+				seen[d.definition.ID] = d.written.find("id")
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, limited(errors.Join(problems...))
+}
+
+// limited keeps the first problems and counts the rest.
+func limited(err error) error {
+	if err == nil {
+		return nil
+	}
+	problems := flatten(err)
+	if len(problems) > maxProblems {
+		more := usageErrorf("and %d more problems", len(problems)-maxProblems)
+		problems = append(problems[:maxProblems:maxProblems], more)
+	}
+	return errors.Join(problems...)
+}
+
+// inputs expands a directory to its YAML and JSON files, in order of name.
+func inputs(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, usageErrorf("file %q cannot be read: %s; nothing was changed", name, reason(err))
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, usageErrorf("directory %q cannot be read: %s; nothing was changed", name, reason(err))
+	}
+	var files []string
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".yaml", ".yml", ".json":
+			if !e.IsDir() {
+				files = append(files, filepath.Join(name, e.Name()))
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, usageErrorf("directory %q holds no .yaml, .yml or .json file", name)
+	}
+	return files, nil
+}
+
+func (s *session) loadFile(name string) ([]desired, error) {
+	text, shown, err := s.readInput(name)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := readFile(shown, text)
+	if err != nil {
+		return nil, err
+	}
+	var found []desired
+	var problems []error
+	for _, w := range entries {
+		d, err := decode(w)
+		problems = append(problems, err)
+		found = append(found, d)
+	}
+	return found, errors.Join(problems...)
+}
+
+func (s *session) readInput(name string) (text []byte, shown string, err error) {
+	source := s.env.Stdin
+	shown = "stdin"
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, "", usageErrorf("file %q cannot be read: %s; nothing was changed", name, reason(err))
+		}
+		defer f.Close()
+		source, shown = f, name
+	}
+	// One byte more than allowed is enough to know that it is too long.
+	text, err = io.ReadAll(io.LimitReader(source, maxFileBytes+1))
+	if err != nil {
+		return nil, "", usageErrorf("file %q cannot be read: %s; nothing was changed", shown, reason(err))
+	}
+	return text, shown, nil
+}
+
+// decode turns what was written into a definition that can be compiled.
+func decode(w written) (desired, error) {
+	d := desired{written: w}
+	if err := json.Unmarshal(w.object, &d.definition); err != nil {
+		return d, located(w, err)
+	}
+	var explicit struct {
+		Paused *bool `json:"paused"`
+	}
+	if err := json.Unmarshal(w.object, &explicit); err != nil {
+		return d, located(w, err)
+	}
+	d.paused = explicit.Paused
+	compiled, err := schedule.Compile(d.definition, nil)
+	if err != nil {
+		return d, located(w, err)
+	}
+	d.definition = compiled.Definition()
+	return d, nil
+}
+
+// located puts the place in the file before each problem.
+func located(w written, err error) error {
+	var all []error
+	for _, one := range flatten(err) {
+		var field *schedule.FieldError
+		if errors.As(one, &field) {
+			all = append(all, fileProblem(w.find(field.Field), "%s%s", owner(w), field.Error()))
+			continue
+		}
+		all = append(all, fileProblem(w.at, "%s%s", owner(w), one.Error()))
+	}
+	return errors.Join(all...)
+}
+
+// owner names the schedule of a problem, when it has a readable ID.
+func owner(w written) string {
+	var named struct {
+		ID schedule.ID `json:"id"`
+	}
+	if json.Unmarshal(w.object, &named) != nil || named.ID.Validate() != nil {
+		return ""
+	}
+	return fmt.Sprintf("schedule %s: ", named.ID)
+}
+
+// check compiles a definition that is to be created at now.
+func check(definition schedule.Schedule, now time.Time) (*schedule.Compiled, error) {
+	compiled, err := schedule.Compile(definition, nil)
+	if err != nil {
+		return nil, err
+	}
+	return compiled, compiled.CheckCreate(now)
+}
+
+// fromFlags names fields as the flags that set them: there is only one spec.
+func fromFlags(err error) error {
+	var all []error
+	for _, one := range flatten(err) {
+		var field *schedule.FieldError
+		if !errors.As(one, &field) {
+			return err
+		}
+		copied := *field
+		copied.Field = strings.TrimPrefix(copied.Field, "specs[0].")
+		all = append(all, &copied)
+	}
+	return errors.Join(all...)
+}

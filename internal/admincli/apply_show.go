@@ -1,0 +1,166 @@
+package admincli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// A change is one field of a definition that differs. From and To are null
+// where the field was or is not set.
+type change struct {
+	Field string          `json:"field"`
+	From  json.RawMessage `json:"from"`
+	To    json.RawMessage `json:"to"`
+}
+
+func jsonBool(b bool) json.RawMessage { return json.RawMessage(strconv.FormatBool(b)) }
+
+// differences compares two definitions field by field, defaults filled in.
+func differences(before, after schedule.Schedule) []change {
+	old, updated := fieldsOf(before), fieldsOf(after)
+	names := map[string]bool{}
+	for name := range old {
+		names[name] = true
+	}
+	for name := range updated {
+		names[name] = true
+	}
+	var changes []change
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !bytes.Equal(old[name], updated[name]) {
+			changes = append(changes, change{Field: name, From: old[name], To: updated[name]})
+		}
+	}
+	return changes
+}
+
+func fieldsOf(d schedule.Schedule) map[string]json.RawMessage {
+	d.Normalize()
+	fields := map[string]json.RawMessage{}
+	if text, err := json.Marshal(d); err == nil { // a definition that was compiled always encodes
+		_ = json.Unmarshal(text, &fields)
+	}
+	delete(fields, "paused") // pause and resume decide it, not the definition
+	return fields
+}
+
+// specFields are the fields that decide when a schedule fires.
+var specFields = []string{"expression", "specs", "timezone", "except", "only", "starts", "ends", "jitter", "limit"}
+
+// words renders changes for people.
+func changeWords(changes []change) string {
+	var parts []string
+	for _, c := range changes {
+		parts = append(parts, fmt.Sprintf("%s: %s → %s", c.Field, shortValue(c.From), shortValue(c.To)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func shortValue(v json.RawMessage) string {
+	if v == nil {
+		return none
+	}
+	return clip(string(v), 40)
+}
+
+// An appliedRow is what apply did with one schedule.
+type appliedRow struct {
+	definition schedule.Schedule
+	result     schedule.PutResult
+	action     string
+	changes    []change
+	next       time.Time
+	held       schedule.State // of an existing or paused schedule; "" is active
+}
+
+// applied writes what apply did, batch by batch.
+type applied struct {
+	s      *session
+	dryRun bool
+	table  *table
+	array  *arrayWriter
+}
+
+func (s *session) newApplied(dryRun bool) *applied {
+	a := &applied{s: s, dryRun: dryRun, table: newTable("ACTION", "NAME", "NEXT", "DETAIL")}
+	switch s.flags.format {
+	case formatJSON, formatYAML:
+		a.array = &arrayWriter{w: s.out, yaml: s.flags.format == formatYAML}
+	}
+	return a
+}
+
+// actionColors make what differs stand out.
+var actionColors = map[string]color{"created": green, "updated": yellow, "unchanged": dim, "failed": red}
+
+func (a *applied) add(row appliedRow) error {
+	s, d := a.s, row.definition
+	in := s.location(s.read(d).zoneAt(row.next))
+	if a.array != nil {
+		view := putJSON{ID: string(d.ID), Action: row.action, DryRun: a.dryRun, Version: row.result.Version, Generation: row.result.Generation,
+			NextAt: iso(row.next, in), NextAtMS: millis(row.next), Changes: row.changes}
+		if row.result.Err != nil {
+			view.Error = describe(row.result.Err, "")
+		}
+		return a.array.add(view)
+	}
+	if s.flags.format == formatName {
+		fmt.Fprintln(s.out, visible(string(d.ID)))
+		return nil
+	}
+	next := when(row.next, s.env.Now(), in)
+	if row.held != "" && row.held != schedule.StateActive {
+		next = none + " (" + string(row.held) + ")"
+	}
+	a.table.addCells(cell{row.action, actionColors[row.action]}, cell{text: string(d.ID)}, cell{text: next}, cell{text: a.detail(row)})
+	return nil
+}
+
+// detail says what a reader wants to check: the words of a new "when" with
+// its next clock change, the fields of an update, the cause of a failure.
+func (a *applied) detail(row appliedRow) string {
+	switch {
+	case row.result.Err != nil:
+		return describe(row.result.Err, "")
+	case row.action == "created":
+		return a.s.words(row.definition) + a.nextClockChange(row.definition)
+	case row.action != "updated":
+		return ""
+	}
+	text := changeWords(row.changes)
+	for _, c := range row.changes {
+		if slices.Contains(specFields, c.Field) {
+			return text + a.nextClockChange(row.definition)
+		}
+	}
+	return text
+}
+
+func (a *applied) nextClockChange(d schedule.Schedule) string {
+	if changes := a.s.clockChanges(d); len(changes) > 0 {
+		return "; clock change " + changes[0]
+	}
+	return ""
+}
+
+func (a *applied) flush() {
+	if a.array == nil && a.s.flags.format == formatTable && len(a.table.rows) > 0 {
+		a.table.flush(a.s.out, a.s.painted(a.s.env.Terminal.Stdout))
+	}
+}
+
+func (a *applied) close() error {
+	a.flush()
+	if a.array != nil {
+		return a.array.close()
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package admincli
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// statusNames are the names that output adds to a definition.
+var statusNames = []string{
+	"generation", "version", "state", "next_at", "next_at_ms", "due_at", "due_at_ms", "created_at", "updated_at",
+	"paused_by", "pause_reason", "paused_at", "paused_until",
+	"last_run_at", "last_status", "last_error", "last_duration_ms", "run_count", "fail_count", "consecutive_fails",
+	"claimed", "open", "buffered", "fired", "invalid",
+}
+
+// statusJSON is the status of a schedule beside its definition. Times are RFC
+// 3339 with the offset of the schedule's own zone.
+type statusJSON struct {
+	Generation       int64   `json:"generation"`
+	Version          int64   `json:"version"`
+	State            string  `json:"state"`
+	NextAt           *string `json:"next_at"`
+	NextAtMS         *int64  `json:"next_at_ms"`
+	DueAt            *string `json:"due_at,omitempty"`
+	DueAtMS          *int64  `json:"due_at_ms,omitempty"`
+	CreatedAt        *string `json:"created_at"`
+	UpdatedAt        *string `json:"updated_at"`
+	PausedBy         string  `json:"paused_by,omitempty"`
+	PauseReason      string  `json:"pause_reason,omitempty"`
+	PausedAt         *string `json:"paused_at,omitempty"`
+	PausedUntil      *string `json:"paused_until,omitempty"`
+	LastRunAt        *string `json:"last_run_at"`
+	LastStatus       string  `json:"last_status"`
+	LastError        string  `json:"last_error"`
+	LastDurationMS   int64   `json:"last_duration_ms"`
+	RunCount         int64   `json:"run_count"`
+	FailCount        int64   `json:"fail_count"`
+	ConsecutiveFails int64   `json:"consecutive_fails"`
+	Claimed          bool    `json:"claimed"`
+	Open             int     `json:"open"`
+	Buffered         int     `json:"buffered"`
+	Fired            int64   `json:"fired"`
+	Invalid          string  `json:"invalid,omitempty"`
+}
+
+const rfc3339Milli = "2006-01-02T15:04:05.999Z07:00"
+
+// iso renders an instant for machines; nil for none.
+func iso(t time.Time, location *time.Location) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := t.In(location).Format(rfc3339Milli)
+	return &text
+}
+
+func millis(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	ms := t.UnixMilli()
+	return &ms
+}
+
+// entryJSON renders an entry as the definition with the status behind it.
+func (s *session) entryJSON(e schedule.Entry) (json.RawMessage, error) {
+	definition := e.Schedule
+	// What an operator paused is paused, whatever the definition said when it
+	// was put; applying the output then leaves it as it is.
+	definition.Paused = e.Status.State == schedule.StatePaused
+	head, err := marshal(definition)
+	if err != nil {
+		return nil, err
+	}
+	status := e.Status
+	in := s.location(s.read(e.Schedule).zoneAt(status.NextAt))
+	view := statusJSON{
+		Generation: status.Generation, Version: status.Version, State: string(status.State),
+		NextAt: iso(status.NextAt, in), NextAtMS: millis(status.NextAt),
+		CreatedAt: iso(status.CreatedAt, in), UpdatedAt: iso(status.UpdatedAt, in),
+		PausedBy: status.PausedBy, PauseReason: status.PauseReason,
+		PausedAt: iso(status.PausedAt, in), PausedUntil: iso(status.PausedUntil, in),
+		LastRunAt: iso(status.LastRunAt, in), LastStatus: string(status.LastStatus), LastError: status.LastError,
+		LastDurationMS: status.LastDuration.Milliseconds(), RunCount: status.RunCount, FailCount: status.FailCount,
+		ConsecutiveFails: status.ConsecutiveFails, Claimed: status.Claimed, Open: status.Open, Buffered: status.Buffered,
+		Fired: status.Fired,
+	}
+	if !status.DueAt.Equal(status.NextAt) {
+		view.DueAt, view.DueAtMS = iso(status.DueAt, in), millis(status.DueAt)
+	}
+	if e.Invalid != nil {
+		view.Invalid = e.Invalid.Error()
+	}
+	tail, err := marshal(view)
+	if err != nil {
+		return nil, err
+	}
+	return concat(head, tail), nil
+}
+
+// concat joins two JSON objects.
+func concat(head, tail []byte) json.RawMessage {
+	if string(head) == "{}" {
+		return tail
+	}
+	out := append([]byte{}, head[:len(head)-1]...)
+	return append(append(out, ','), tail[1:]...)
+}
+
+// shownState is the state for people: what needs attention comes first.
+func shownState(e schedule.Entry) cell {
+	switch {
+	case e.Invalid != nil:
+		return cell{"invalid", red}
+	case e.Status.State == schedule.StateDisabled:
+		return cell{"disabled", red}
+	case e.Status.State == schedule.StatePaused:
+		return cell{"paused", yellow}
+	case e.Status.State == schedule.StateCompleted:
+		return cell{"completed", dim}
+	case e.Status.ConsecutiveFails > 0:
+		return cell{"failing", red}
+	}
+	return cell{string(e.Status.State), green}
+}

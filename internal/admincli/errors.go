@@ -1,0 +1,141 @@
+package admincli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// The exit codes.
+const (
+	exitDone         = 0
+	exitFailed       = 1
+	exitUsage        = 2   // usage, or an invalid file or value
+	exitDeclined     = 3   // declined or cancelled
+	exitUnauthorised = 4   // Redis refused the login or the command
+	exitNotFound     = 5   // no such schedule
+	exitConflict     = 6   // version, or it exists
+	exitUnreachable  = 7   // no answer from the store
+	exitCondition    = 8   // the condition is not met
+	exitInterrupted  = 130 // by a signal
+)
+
+// A codedError is an error with its exit code. Its text is all that is shown.
+type codedError struct {
+	code int
+	text string
+}
+
+func (e *codedError) Error() string { return e.text }
+
+func usageErrorf(format string, args ...any) error {
+	return &codedError{exitUsage, fmt.Sprintf(format, args...)}
+}
+
+func codedErrorf(code int, format string, args ...any) error {
+	return &codedError{code, fmt.Sprintf(format, args...)}
+}
+
+// A silentCode ends the process with a code and no message.
+type silentCode int
+
+func (c silentCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// exitCode maps an error to what the process ends with. The order matters:
+// what the store refused comes before what the network did.
+func exitCode(err error) int {
+	var coded *codedError
+	var silent silentCode
+	var field *schedule.FieldError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &silent):
+		return int(silent)
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &field):
+		return exitUsage
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.Is(err, schedule.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, schedule.ErrConflict):
+		return exitConflict
+	case isUnauthorised(err):
+		return exitUnauthorised
+	case isUnreachable(err):
+		return exitUnreachable
+	}
+	return exitFailed
+}
+
+// isUnauthorised knows the replies of Redis by their leading word.
+func isUnauthorised(err error) bool {
+	return hasWord(err, "NOAUTH", "WRONGPASS", "NOPERM")
+}
+
+// isUnreachable reports whether the store could not be talked to, or is not
+// able to answer now.
+func isUnreachable(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) ||
+		hasWord(err, "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN") ||
+		strings.Contains(err.Error(), "connection pool timeout") ||
+		strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable")
+}
+
+// hasWord reports whether an error in the chain starts with one of the words,
+// as replies of Redis do.
+func hasWord(err error, words ...string) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		for _, word := range words {
+			if strings.HasPrefix(err.Error(), word+" ") || err.Error() == word {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// describe renders an error as one line without control characters.
+func describe(err error, address string) string {
+	var coded *codedError
+	var field *schedule.FieldError
+	at := ""
+	if address != "" {
+		at = " at " + address
+	}
+	switch {
+	case errors.As(err, &coded):
+		return visible(coded.text)
+	case errors.As(err, &field):
+		return visible(field.Error())
+	case errors.Is(err, errInterrupted):
+		return "interrupted"
+	case isUnauthorised(err):
+		return visible(fmt.Sprintf("Redis%s refused: %s: check user, password and the user's permissions in BELFRY_REDIS_URL", at, innermost(err)))
+	case errors.Is(err, context.DeadlineExceeded):
+		return visible(fmt.Sprintf("Redis%s did not answer in time: see whether it is up and reachable, or raise --timeout", at))
+	case isUnreachable(err):
+		return visible(fmt.Sprintf("Redis%s cannot be reached: %s: check BELFRY_REDIS_URL or --redis, and that the server is up", at, innermost(err)))
+	}
+	return visible(err.Error())
+}
+
+// innermost returns the text of the last error of the chain.
+func innermost(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}

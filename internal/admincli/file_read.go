@@ -1,0 +1,263 @@
+package admincli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Limits on what is read. They bound the work of the parser, which costs the
+// square of the nesting depth.
+const (
+	maxFileBytes = 32 << 20
+	maxDepth     = 64
+	maxKeyColumn = 1024
+	maxProblems  = 20
+)
+
+// A place is where something stands in a file, counted from 1.
+type place struct {
+	file         string
+	line, column int
+}
+
+func (p place) String() string {
+	if p.line == 0 {
+		return p.file
+	}
+	return fmt.Sprintf("%s:%d:%d", p.file, p.line, p.column)
+}
+
+// A written schedule is one entry of a file before it is a definition.
+type written struct {
+	at     place
+	object []byte           // as JSON
+	places map[string]place // by path, such as specs[1].cron
+}
+
+// find returns where the field named by a path stands, or the closest thing
+// around it.
+func (w written) find(path string) place {
+	for path != "" {
+		if p, ok := w.places[path]; ok {
+			return p
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return w.at
+}
+
+// fileProblem is something wrong at a place of a file.
+func fileProblem(at place, format string, args ...any) error {
+	return codedErrorf(exitUsage, "%s: %s", at, fmt.Sprintf(format, args...))
+}
+
+// readFile parses YAML or JSON text with one or several documents. It returns
+// the schedules in order, or everything that is wrong with the form of the
+// text, joined.
+func readFile(name string, text []byte) ([]written, error) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	if err := checkText(name, text); err != nil {
+		return nil, err
+	}
+	tokens := lexer.Tokenize(string(text))
+	if at := tooDeep(tokens); at != nil {
+		return nil, fileProblem(placeOf(name, at), "nested too deeply: allowed: %d levels", maxDepth)
+	}
+	file, err := parser.Parse(tokens, 0)
+	if err != nil {
+		return nil, syntaxProblem(name, text, err)
+	}
+	r := &reader{file: name}
+	for _, document := range file.Docs {
+		r.document(document.Body)
+	}
+	return r.found, errors.Join(r.problems...)
+}
+
+// checkText refuses what is no text.
+func checkText(name string, text []byte) error {
+	if len(text) > maxFileBytes {
+		return fileProblem(place{file: name}, "%d bytes: allowed: at most %d", len(text), maxFileBytes)
+	}
+	line := 1
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		column := i - bytes.LastIndexByte(text[:i], '\n')
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return fileProblem(place{name, line, column}, "byte 0x%02x is not UTF-8", text[i])
+		case r == '\n':
+			line++
+		case r < ' ' && r != '\t' && r != '\r', r == 0x7f:
+			return fileProblem(place{name, line, column}, "control character %s is not allowed; inside double quotes write it as an escape", escape(r))
+		}
+		i += size
+	}
+	return nil
+}
+
+// tooDeep returns the token at which nesting passes the limit, or nil.
+func tooDeep(tokens token.Tokens) *token.Token {
+	depth, line, entries := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position != nil && t.Position.Line != line {
+			line, entries = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			depth++
+		case token.MappingEndType, token.SequenceEndType:
+			depth--
+		case token.SequenceEntryType:
+			entries++
+		case token.MappingValueType:
+			if depth == 0 && t.Position != nil && t.Position.Column > maxKeyColumn {
+				return t
+			}
+		}
+		if depth > maxDepth || entries > maxDepth {
+			return t
+		}
+	}
+	return nil
+}
+
+func placeOf(name string, t *token.Token) place {
+	if t == nil || t.Position == nil {
+		return place{file: name}
+	}
+	return place{name, t.Position.Line, t.Position.Column}
+}
+
+// unquoted matches a value that YAML takes for an alias or a reserved
+// character, which is what cron expressions and macros start with.
+var unquoted = regexp.MustCompile(`([A-Za-z_]+)["']?\s*:\s+([*@][^#\n}]*)`)
+
+// syntaxProblem explains an error of the parser in one line.
+func syntaxProblem(name string, text []byte, err error) error {
+	var located yaml.Error
+	if !errors.As(err, &located) {
+		return fileProblem(place{file: name}, "%s", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	at, message := placeOf(name, located.GetToken()), located.GetMessage()
+	lines := strings.Split(string(text), "\n")
+	if at.line >= 1 && at.line <= len(lines) {
+		if m := unquoted.FindStringSubmatch(lines[at.line-1]); m != nil {
+			value := strings.TrimRight(m[2], " \r")
+			return fileProblem(at, "YAML gives a leading %q a meaning of its own: quote it: %s: %q", value[:1], m[1], value)
+		}
+	}
+	return fileProblem(at, "not valid YAML: %s", message)
+}
+
+// A reader turns parsed documents into JSON objects that hold only known
+// names, and remembers where everything stood.
+type reader struct {
+	file     string
+	found    []written
+	problems []error
+	current  *written // the schedule being read; nil outside one
+}
+
+func (r *reader) problem(node ast.Node, format string, args ...any) {
+	if len(r.problems) < maxProblems {
+		r.problems = append(r.problems, fileProblem(placeOf(r.file, firstToken(node)), format, args...))
+	}
+}
+
+// firstToken is where a node begins; the parser gives a block mapping the
+// position of its first colon.
+func firstToken(node ast.Node) *token.Token {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return firstToken(n.Values[0])
+		}
+	case *ast.MappingValueNode:
+		return n.Key.GetToken()
+	}
+	return node.GetToken()
+}
+
+// document reads {schedules: [...]}, one schedule, or a list of schedules.
+func (r *reader) document(body ast.Node) {
+	switch node := body.(type) {
+	case nil, *ast.NullNode, *ast.DirectiveNode, *ast.CommentGroupNode:
+	case *ast.SequenceNode:
+		r.schedules(node)
+	case ast.MapNode:
+		if hasKey(node, "id") {
+			r.schedule(body)
+			return
+		}
+		r.container(node)
+	default:
+		r.problem(body, "%s where schedules are expected: allowed: schedules: [...], one schedule, or a list of them", kindOf(body))
+	}
+}
+
+func hasKey(node ast.MapNode, name string) bool {
+	for it := node.MapRange(); it.Next(); {
+		if it.Key().GetToken().Value == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reader) container(node ast.MapNode) {
+	for it := node.MapRange(); it.Next(); {
+		switch key, value := it.Key(), it.Value(); key.GetToken().Value {
+		case "schedules":
+			r.schedules(value)
+		case "calendars":
+			if list, ok := value.(*ast.SequenceNode); !ok || len(list.Values) > 0 {
+				r.problem(key, "calendars cannot be stored by this version: write the dates into except or only of each schedule")
+			}
+		default:
+			r.unknown(key, fileShape, "at the top of a file")
+		}
+	}
+}
+
+func (r *reader) schedules(node ast.Node) {
+	switch list := node.(type) {
+	case *ast.NullNode:
+	case *ast.SequenceNode:
+		for _, value := range list.Values {
+			r.schedule(value)
+		}
+	default:
+		r.problem(node, "schedules is %s: allowed: a list", kindOf(node))
+	}
+}
+
+func (r *reader) schedule(node ast.Node) {
+	r.current = &written{at: placeOf(r.file, firstToken(node)), places: map[string]place{}}
+	before := len(r.problems)
+	var out bytes.Buffer
+	r.value(&out, node, scheduleShape, "")
+	r.current.object = out.Bytes()
+	if len(r.problems) == before && !json.Valid(r.current.object) {
+		r.problem(node, "cannot be read as a schedule")
+	}
+	r.found = append(r.found, *r.current)
+	r.current = nil
+}
+
+func (r *reader) unknown(key ast.Node, s *shape, where string) {
+	name := key.GetToken().Value
+	near := didYouMean(name, s.keys())
+	r.problem(key, "unknown key %q %s%s", clip(name, 60), where, near)
+}

@@ -1,0 +1,135 @@
+package admincli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf16"
+)
+
+// The output formats.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+	formatName  = "name"
+)
+
+var formats = []string{formatTable, formatJSON, formatYAML, formatName}
+
+// A view is one result in all formats.
+type view struct {
+	table func(w io.Writer) // for people
+	data  any               // for json and yaml
+	names []string          // for name, one a line
+}
+
+// emit writes the result in the wanted format.
+func (s *session) emit(v view) error {
+	switch s.flags.format {
+	case formatJSON, formatYAML:
+		text, err := marshal(v.data)
+		if err != nil {
+			return fmt.Errorf("render the result: %w", err)
+		}
+		if s.flags.format == formatYAML {
+			return writeYAML(s.out, text)
+		}
+		return writeJSON(s.out, text, "")
+	case formatName:
+		for _, name := range v.names {
+			fmt.Fprintln(s.out, visible(name))
+		}
+	default:
+		v.table(s.out)
+	}
+	return nil
+}
+
+// marshal renders JSON without escaping HTML, which no terminal needs.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// writeJSON indents text and makes it safe for a terminal. The value stays
+// the same, numbers to the last digit.
+func writeJSON(w io.Writer, text []byte, prefix string) error {
+	var b bytes.Buffer
+	b.WriteString(prefix)
+	if err := json.Indent(&b, text, prefix, "  "); err != nil {
+		return fmt.Errorf("render the result: %w", err)
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(escapeStrings(b.Bytes(), false))
+	return err
+}
+
+// escapeStrings escapes what a terminal would obey or hide. In JSON and YAML
+// such characters stand inside strings only; white space is left alone.
+func escapeStrings(text []byte, yaml bool) []byte {
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case r == '\n' || r == '\t' || showable(r) || r == 0xfffd:
+			b.WriteRune(r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		case yaml:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.Bytes()
+}
+
+// An arrayWriter streams a JSON or YAML array, so that memory does not depend
+// on how many elements there are.
+type arrayWriter struct {
+	w     io.Writer
+	yaml  bool
+	count int
+}
+
+func (a *arrayWriter) add(v any) error {
+	text, err := marshal(v)
+	if err != nil {
+		return fmt.Errorf("render the result: %w", err)
+	}
+	a.count++
+	if a.yaml {
+		return writeYAML(a.w, append(append([]byte("["), text...), ']'))
+	}
+	var b bytes.Buffer
+	if a.count == 1 {
+		b.WriteString("[\n")
+	} else {
+		b.WriteString(",\n")
+	}
+	b.WriteString("  ")
+	if err := json.Indent(&b, text, "  ", "  "); err != nil {
+		return fmt.Errorf("render the result: %w", err)
+	}
+	_, err = a.w.Write(escapeStrings(b.Bytes(), false))
+	return err
+}
+
+func (a *arrayWriter) close() error {
+	end := "\n]\n"
+	switch {
+	case a.count == 0:
+		end = "[]\n"
+	case a.yaml:
+		return nil
+	}
+	_, err := io.WriteString(a.w, end)
+	return err
+}

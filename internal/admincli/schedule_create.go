@@ -1,0 +1,208 @@
+package admincli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+	"github.com/spf13/cobra"
+)
+
+type createFlags struct {
+	specFlags
+	taskType    string
+	payload     string
+	queue       string
+	missed      string
+	catchUp     string
+	overlap     string
+	effect      string
+	maxRetry    int
+	timeout     string
+	retention   string
+	maxFailures int
+	priority    int
+	labels      []string
+	description string
+	paused      bool
+	ifVersion   int64
+	requestID   string
+	dryRun      bool
+}
+
+func newCreate(s *session) *cobra.Command {
+	f := &createFlags{}
+	cmd := &cobra.Command{
+		Use: "create NAME (--cron E | --every D | --at T | --after D | --expression E) --type TASKTYPE", Short: "Create a schedule",
+		Long: `Create a schedule. It fails with exit code 6 when NAME exists, unless --if-version
+says which version it replaces. Everything is checked before anything is
+written.`,
+		Example: `  admin schedule create nightly-report --cron '30 2 * * *' --tz America/New_York --type report:build --queue reports --payload '{"account": 12345}'
+  admin schedule create cache-warm --every 5m --type cache:warm --overlap skip
+  admin schedule create launch --at '2027-01-04 09:00' --tz Europe/Berlin --type mail:launch --dry-run`,
+		Args: arguments(1, 1, "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.create(cmd, f, args[0]) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *createFlags) register(cmd *cobra.Command) {
+	f.specFlags.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.taskType, "type", "", "task type (needed)")
+	flags.StringVar(&f.payload, "payload", "", "payload: JSON, @FILE, or - for standard input")
+	flags.StringVar(&f.queue, "queue", "", "queue; default is "+schedule.DefaultQueue)
+	flags.StringVar(&f.missed, "missed", "", "what becomes of missed times: latest, all or skip")
+	flags.StringVar(&f.catchUp, "catch-up", "", "how far back missed times count; needed by --missed all")
+	flags.StringVar(&f.overlap, "overlap", "", "while an earlier firing is open: allow, skip, buffer_one, buffer_all or cancel_other")
+	flags.StringVar(&f.effect, "effect", "", "attempts whose fate is unknown: at_least_once or at_most_once")
+	flags.IntVar(&f.maxRetry, "max-retry", schedule.DefaultMaxRetry, "retries after a failed attempt")
+	flags.StringVar(&f.timeout, "timeout", "", "of one attempt of the task; default is 30m (calls to the store have 10s here)")
+	flags.StringVar(&f.retention, "retention", "", "how long a finished task stays readable; default is 10m")
+	flags.IntVar(&f.maxFailures, "max-failures", 0, "consecutive failures that disable the schedule; 0 is never")
+	flags.IntVar(&f.priority, "priority", 0, "higher first among those due, -100 to 100")
+	flags.StringArrayVar(&f.labels, "label", nil, "label, as k=v; may be repeated")
+	flags.StringVar(&f.description, "description", "", "text for people")
+	flags.BoolVar(&f.paused, "paused", false, "create it paused")
+	flags.Int64Var(&f.ifVersion, "if-version", 0, "replace this version; 0: it must not exist")
+	flags.StringVar(&f.requestID, "request-id", "", "the same request within 24 h takes effect once")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check and show everything, write nothing")
+}
+
+// definition turns the flags into a definition.
+func (f *createFlags) definition(s *session, cmd *cobra.Command, name string) (schedule.Schedule, error) {
+	id, err := validID(name)
+	d := schedule.Schedule{ID: id, Description: f.description, Type: f.taskType, Queue: f.queue,
+		Missed: schedule.Missed(f.missed), Overlap: schedule.Overlap(f.overlap), Effect: schedule.Effect(f.effect),
+		MaxFailures: f.maxFailures, Priority: f.priority, Paused: f.paused}
+	if cmd.Flags().Changed("max-retry") {
+		d.MaxRetry = &f.maxRetry
+	}
+	if f.taskType == "" {
+		err = errors.Join(err, usageErrorf("--type is missing: the task type that a worker has a handler for"))
+	}
+	err = errors.Join(err, f.specFlags.fill(&d, s.env.Now()),
+		durationInto(&d.CatchUp, "catch_up", f.catchUp), durationInto(&d.Timeout, "timeout", f.timeout),
+		durationInto(&d.Retention, "retention", f.retention))
+	if len(f.labels) > 0 {
+		labels, problem := parseLabels("label", f.labels)
+		d.Labels, err = labels, errors.Join(err, problem)
+	}
+	if cmd.Flags().Changed("payload") && err == nil {
+		d.Payload, err = s.readPayload(f.payload)
+	}
+	if f.requestID != "" {
+		err = errors.Join(err, schedule.ValidateRequestID(f.requestID))
+	}
+	if f.ifVersion < 0 {
+		err = errors.Join(err, &schedule.FieldError{Field: "if-version", Value: fmt.Sprint(f.ifVersion), Allowed: "0 or more"})
+	}
+	return d, err
+}
+
+func (s *session) create(cmd *cobra.Command, f *createFlags, name string) error {
+	definition, err := f.definition(s, cmd, name)
+	if err != nil {
+		return err
+	}
+	compiled, err := check(definition, s.env.Now())
+	if err != nil {
+		return fromFlags(err)
+	}
+	definition = compiled.Definition()
+	stores, err := s.store()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call()
+	defer cancel()
+	result, err := stores.Catalog.Put(ctx, definition, schedule.PutOptions{IfVersion: &f.ifVersion, RequestID: f.requestID, DryRun: f.dryRun})
+	if errors.Is(err, schedule.ErrConflict) {
+		return f.conflict(definition.ID)
+	}
+	if err != nil {
+		return fromFlags(err)
+	}
+	if err := s.showPut(definition, result, f.dryRun); err != nil {
+		return err
+	}
+	s.warnUnserved([]schedule.Schedule{definition})
+	return nil
+}
+
+func (f *createFlags) conflict(id schedule.ID) error {
+	if f.ifVersion == 0 {
+		return codedErrorf(exitConflict, "schedule %q exists already: see admin schedule get %s; admin apply replaces it", id, id)
+	}
+	return codedErrorf(exitConflict, "schedule %q does not have version %d any more: see admin schedule get %s", id, f.ifVersion, id)
+}
+
+// A putJSON is what create and apply print for one schedule.
+type putJSON struct {
+	ID         string   `json:"id"`
+	Action     string   `json:"action"`
+	DryRun     bool     `json:"dry_run,omitempty"`
+	Version    int64    `json:"version"`
+	Generation int64    `json:"generation"`
+	NextAt     *string  `json:"next_at"`
+	NextAtMS   *int64   `json:"next_at_ms"`
+	Changes    []change `json:"changes,omitempty"`
+	Error      string   `json:"error,omitempty"`
+}
+
+// actionOf says in one word what a put did.
+func actionOf(r schedule.PutResult) string {
+	switch {
+	case r.Err != nil:
+		return "failed"
+	case r.Created:
+		return "created"
+	case r.Unchanged:
+		return "unchanged"
+	}
+	return "updated"
+}
+
+// showPut prints what was written and when it fires next.
+func (s *session) showPut(d schedule.Schedule, result schedule.PutResult, dryRun bool) error {
+	reading := s.read(d)
+	in := s.location(reading.zoneAt(result.NextAt))
+	action := actionOf(result)
+	return s.emit(view{
+		names: []string{string(d.ID)},
+		data: putJSON{ID: string(d.ID), Action: action, DryRun: dryRun, Version: result.Version, Generation: result.Generation,
+			NextAt: iso(result.NextAt, in), NextAtMS: millis(result.NextAt)},
+		table: func(w io.Writer) {
+			f := &sheet{}
+			f.add("when", s.words(d))
+			f.add("task", taskText(d))
+			f.add("next", s.firstFiring(d, result.NextAt))
+			if !d.Paused {
+				f.add("then", s.comingAfter(d, result.NextAt, shownFirings-1)...)
+			}
+			f.add("clock changes", s.clockChanges(d)...)
+			for _, warning := range s.specWarnings(d) {
+				f.add("careful", warning)
+			}
+			if dryRun {
+				fmt.Fprintf(w, "%s would be %s; nothing was changed (dry run)\n", visible(string(d.ID)), action)
+			} else {
+				fmt.Fprintf(w, "%s %s, version %d\n", action, visible(string(d.ID)), result.Version)
+			}
+			f.write(w)
+		},
+	})
+}
+
+func (s *session) firstFiring(d schedule.Schedule, next time.Time) string {
+	switch {
+	case d.Paused:
+		return none + " (paused; start it with: admin schedule resume " + string(d.ID) + ")"
+	case next.IsZero():
+		return none
+	}
+	return when(next, s.env.Now(), s.location(s.read(d).zoneAt(next)))
+}

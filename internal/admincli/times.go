@@ -1,0 +1,78 @@
+package admincli
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// stamp renders an instant in a zone, with seconds only when there are some.
+func stamp(t time.Time, location *time.Location) string {
+	t = t.In(location)
+	layout := "2006-01-02 15:04"
+	switch {
+	case t.Nanosecond() != 0:
+		layout += ":05.000"
+	case t.Second() != 0:
+		layout += ":05"
+	}
+	return t.Format(layout + " MST")
+}
+
+// when renders an instant absolutely and relative to now.
+func when(t, now time.Time, location *time.Location) string {
+	if t.IsZero() {
+		return none
+	}
+	return stamp(t, location) + " (" + relative(t, now) + ")"
+}
+
+// none stands where there is nothing to show.
+const none = "-"
+
+// relative says how far t is from now.
+func relative(t, now time.Time) string {
+	switch d := t.Sub(now); {
+	case d > -time.Second && d < time.Second:
+		return "now"
+	case d > 0:
+		return "in " + span(d)
+	default:
+		return span(-d) + " ago"
+	}
+}
+
+// units of span. A month is 30 days and a year 365: it is for the eye only,
+// the absolute time stands beside it.
+var units = []struct {
+	length time.Duration
+	name   string
+}{
+	{365 * 24 * time.Hour, "y"}, {30 * 24 * time.Hour, "mo"}, {24 * time.Hour, "d"},
+	{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"},
+}
+
+// span renders a duration by its two largest units, as 3mo 14d.
+func span(d time.Duration) string {
+	if d < 0 {
+		d = 0 // two clocks may disagree; nothing took less than no time
+	}
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	}
+	var parts []string
+	for i, unit := range units {
+		n := d / unit.length
+		if n == 0 && len(parts) == 0 {
+			continue
+		}
+		d -= n * unit.length
+		if n > 0 {
+			parts = append(parts, strconv.FormatInt(int64(n), 10)+unit.name)
+		}
+		if len(parts) == 2 || (len(parts) == 1 && i > 0 && n == 0) {
+			break
+		}
+	}
+	return strings.Join(parts, " ")
+}
