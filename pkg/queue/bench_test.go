@@ -269,3 +269,8 @@ func newBenchClient(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	return redistest.Backends()[0].Dial(t)
 }
+
+// redisZ returns a member of a sorted set whose score is a time in seconds.
+func redisZ(at time.Time, member string) redis.Z {
+	return redis.Z{Score: float64(at.Unix()), Member: member}
+}
