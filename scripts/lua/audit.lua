@@ -1,0 +1,59 @@
+-- audit: hand out open firings whose audit time has come, and hide them for a while.
+--
+-- KEYS[1..15]  the shard, in the order of lib/shard.lua
+-- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
+-- ARGV[4]  limit    at most this many
+-- ARGV[5]  hide_ms  when they are looked at again if nothing happens, from now
+--
+-- Returns  {now_ms, next_audit_ms | "", released, firings}
+--          firings: firing, state, position, attempt, redrives, token, lease_ms, opened_ms, queue, flags, worker, ...
+--          position PENDING not passed yet, whoever claims it again enqueues it; PASSED; GONE schedule deleted.
+--          A buffered firing that is still waiting is not handed out
+-- Resend   safe, but what the first reply named stays hidden
+-- Writes   aud; st, fir, opn, buf, meta when it releases a buffered firing; idem, out of forgotten requests
+-- Cost     O(limit)
+-- @include lib/clock.lua
+-- @include lib/shard.lua
+-- @include lib/schedule.lua
+-- @include lib/firing.lua
+-- @include lib/lists.lua
+-- @include lib/state.lua
+-- @include lib/verdict.lua
+-- @include lib/open.lua
+-- @include lib/request.lua
+-- @include lib/write.lua
+
+local limit, hide_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+local found, released = {}, {}
+
+local function position(r, generation, at_ms)
+  if not r or r.generation ~= generation then return "GONE" end
+  return at_ms > r.high_water_ms and "PENDING" or "PASSED"
+end
+
+local function look_at(id, firing)
+  local schedule, generation, _, at_ms = split_firing(id)
+  local r = get_schedule(schedule)
+  local where = position(r, generation, at_ms)
+  audits[id] = now_ms + hide_ms
+  if firing.state == BUFFERED and where ~= "GONE" then return release(r, released) end
+  for _, value in ipairs({
+    id, firing.state, where, firing.attempt, firing.redrives, firing.token, firing.lease_ms,
+    firing.opened_ms, firing.queue, firing.flags, firing.worker,
+  }) do
+    found[#found + 1] = value
+  end
+end
+
+-- Decide.
+local ids = redis.call("ZRANGEBYSCORE", AUDIT, "-inf", now_ms, "LIMIT", 0, limit)
+load_firings(ids)
+for _, id in ipairs(ids) do
+  if firings[id] then look_at(id, firings[id]) else audits[id] = false end
+end
+
+-- Apply.
+prune_requests()
+write_all()
+local first = redis.call("ZRANGE", AUDIT, 0, 0, "WITHSCORES")
+return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, found }

@@ -1,0 +1,86 @@
+-- claim: grant due schedules of a shard, oldest first, each until a deadline.
+--
+-- KEYS[1..15]  the shard, in the order of lib/shard.lua
+-- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
+-- ARGV[4]  limit             at most this many
+-- ARGV[5]  ttl_ms            length of each claim
+-- ARGV[6]  audit_ms          when the auditor first looks at an intent, from now
+-- ARGV[7]  audit_overlap_ms  the same for schedules with an overlap policy
+--
+-- Returns  {now_ms, next_due_ms | "", released, claims}
+--          released: firing, queue, ... that were buffered and are intents now; enqueue each
+--          claims: schedule, generation, scheduled_ms, token, kind, version, again, redrives, fired, others, open, ...
+--          kind "F" enqueue it, an intent is recorded; "O" open firings forbid or delay it; "K" an operator asked
+--          to skip it; "A" it has its verdict, only the next time is wanted. open lists open firings, without
+--          the schedule, each followed by a comma; with "F" those that were asked to cancel
+-- Resend   safe, but what the first reply granted stays claimed until its deadline
+-- Writes   due, st, fir, aud, opn, buf, meta
+-- Cost     O(limit), and the open lists of schedules with cancel_other
+-- @include lib/clock.lua
+-- @include lib/shard.lua
+-- @include lib/schedule.lua
+-- @include lib/firing.lua
+-- @include lib/lists.lua
+-- @include lib/state.lua
+-- @include lib/verdict.lua
+-- @include lib/open.lua
+-- @include lib/run.lua
+-- @include lib/settle.lua
+-- @include lib/write.lua
+-- @include lib/claimkind.lua
+
+local limit, ttl_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+local audit_ms, audit_overlap_ms = now_ms + tonumber(ARGV[6]), now_ms + tonumber(ARGV[7])
+local claims, released, granted = {}, {}, 0
+
+-- due_firing is the firing of the pending time, nil when that has its verdict.
+local function due_firing(r)
+  if r.next_ms > r.high_water_ms then return firing_of(r, decimal(r.next_ms)) end
+end
+
+-- end_term resumes a schedule whose pause or cool-down is over.
+local function end_term(r)
+  if r.state ~= PAUSED and r.state ~= DISABLED then return end
+  with_cold(r)
+  if r.until_ms == 0 or r.until_ms > now_ms then return end
+  r.until_ms = 0
+  if r.state == DISABLED then set_state(r, PROBING) else resume(r) end
+  follow(r, released)
+end
+
+local function grant(r, token)
+  local kind, again, redrives, others, open = claim_kind(r, due_firing(r), audit_ms, audit_overlap_ms)
+  set_token(r, token)
+  hold(r, now_ms + ttl_ms)
+  for _, value in ipairs({
+    r.id, r.generation, r.next_ms, token, kind, r.version, again, redrives, r.fired, others, open,
+  }) do
+    claims[#claims + 1] = value
+  end
+end
+
+-- Decide.
+local ids = redis.call("ZRANGEBYSCORE", DUE, "-inf", now_ms, "LIMIT", 0, limit)
+load_schedules(ids)
+local wanted = {}
+for _, id in ipairs(ids) do wanted[#wanted + 1] = schedules[id] and due_firing(schedules[id]) end
+load_firings(wanted)
+load_open_lists(ids)
+local token = #ids > 0 and grant_tokens(#ids)
+for _, id in ipairs(ids) do
+  local r = schedules[id]
+  if r then end_term(r) end
+  if not r then
+    moves[id] = false
+  elseif can_fire(r) and due_ms(r) <= now_ms then
+    grant(r, token + granted)
+    granted = granted + 1
+  else
+    place(r)
+  end
+end
+
+-- Apply.
+write_all()
+local first = redis.call("ZRANGE", DUE, 0, 0, "WITHSCORES")
+return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, claims }

@@ -1,0 +1,74 @@
+// Package lua holds the scripts that decide everything in Redis, one
+// transition a file.
+//
+// The folder is the package, because go:embed cannot reach above it. A script
+// begins with a header, its contract: KEYS, ARGV, what it returns, what a
+// second execution with the same arguments does, what it writes and what it
+// costs. docs/PROTOCOL.md is made from the headers. Lines of the exact form
+// "-- @include lib/x.lua" are replaced by that file, once, when the package is
+// loaded.
+//
+// Scripts know nothing of their callers. Package redisstore builds the keys
+// and calls them.
+package lua
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed *.lua lib/*.lua
+var files embed.FS
+
+// The scripts. Each is described by the header of its file.
+var (
+	Announce     = load("announce")
+	Audit        = load("audit")
+	Begin        = load("begin")
+	Claim        = load("claim")
+	Complete     = load("complete")
+	Configure    = load("configure")
+	Finish       = load("finish")
+	Heartbeat    = load("heartbeat")
+	LeaseAcquire = load("lease_acquire")
+	LeaseLookup  = load("lease_lookup")
+	LeaseRelease = load("lease_release")
+	LeaseRenew   = load("lease_renew")
+	Mark         = load("mark")
+	Members      = load("members")
+	Pause        = load("pause")
+	Put          = load("put")
+	Read         = load("read")
+	Redrive      = load("redrive")
+	Release      = load("release")
+	Remove       = load("remove")
+	Renew        = load("renew")
+	Resume       = load("resume")
+	Settle       = load("settle")
+	Stats        = load("stats")
+	Trigger      = load("trigger")
+)
+
+// load returns a script with its includes. A missing file panics when the
+// program starts: the set is fixed when it is built, so a test sees it first.
+func load(name string) *redis.Script {
+	return redis.NewScript(source(name + ".lua"))
+}
+
+// source returns the text of a file with its includes replaced.
+func source(path string) string {
+	text, err := files.ReadFile(path)
+	if err != nil {
+		panic(fmt.Sprintf("lua: %s: %v", path, err))
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if include, ok := strings.CutPrefix(line, "-- @include "); ok {
+			lines[i] = source(include)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,66 @@
+-- What completing a claim does to its schedule. A completion c has the fields
+-- that complete.lua reads from ARGV.
+
+-- refusal says why a completion changes nothing, or nil.
+local function refusal(r, c, firing, calendars)
+  if not r then return "GONE" end
+  if r.token ~= c.token or r.next_ms ~= c.at_ms then
+    return r.high_water_ms >= c.at_ms and "ALREADY" or "STALE"
+  end
+  local last_ms = math.max(c.at_ms, c.last_ms)
+  if c.next_ms ~= 0 and c.next_ms <= last_ms then return "BADNEXT" end
+  if c.last_ms ~= 0 and (c.first_ms <= c.at_ms or c.first_ms > c.last_ms) then return "BADNEXT" end
+  if c.decision == "A" and c.at_ms > r.high_water_ms and not firing then return "BADNEXT" end
+  if has_bit(r.policy, USES_CALENDAR) and calendars < tonumber(redis.call("HGET", META, "cal") or "0") then
+    return "CAL"
+  end
+  local fires = c.decision == "E" or c.decision == "A"
+  if firing and firing.state == INTENT and has_bit(firing.flags, CLAIMED_AGAIN) and not fires then return "MUSTFIRE" end
+end
+
+-- apply_overlap buffers the firing, or gives the verdict that it overlaps.
+local function apply_overlap(r, c, id, audit_ms)
+  if c.at_ms <= r.high_water_ms then return end
+  local policy, bound = overlap_policy(r), 0
+  if policy == BUFFER_ONE then bound = 1 end
+  if policy == BUFFER_ALL then bound = with_cold(r).buffer_limit end
+  if r.buffered < bound then
+    buffer_firing(r, id, new_firing(BUFFERED, c.at_ms, r.queue), audit_ms)
+    advance(r, c.at_ms, FIRED, 1)
+  else
+    advance(r, c.at_ms, OVERLAPPED, bound > 0 and 1 or 0)
+  end
+end
+
+local function forget_skip(r, at)
+  local rest = remove_item(redis.call("HGET", SKIP, r.id) or "", at)
+  if rest ~= "" then
+    redis.call("HSET", SKIP, r.id, rest)
+  else
+    redis.call("HDEL", SKIP, r.id)
+    if has_bit(r.policy, HAS_SKIPS) then r.policy = r.policy - HAS_SKIPS end
+  end
+end
+
+-- decide gives the claimed scheduled time its verdict. The ledger record of an
+-- enqueued firing stays as claim wrote it: the auditor proves it.
+local function decide(r, c, id, firing, audit_ms)
+  if c.decision == "E" or c.decision == "A" then return advance(r, c.at_ms, FIRED, 0) end
+  if firing and firing.state == INTENT then withdraw(r, id, firing) end
+  if c.decision == "O" then return apply_overlap(r, c, id, audit_ms) end
+  if c.verdict_given == SKIPPED then forget_skip(r, c.at) end
+  advance(r, c.at_ms, c.verdict_given, c.why)
+end
+
+-- move_on makes the next scheduled time the pending one.
+local function move_on(r, c, released)
+  if c.last_ms > 0 then advance_range(r, c.verdict, c.range_why, c.first_ms, c.last_ms, c.count) end
+  r.next_ms, r.not_before_ms = c.next_ms, c.not_before_ms
+  set_token(r, 0)
+  if with_delay(r) and not limit_reached(r) then
+    r.next_ms, r.not_before_ms = 0, 0
+  elseif r.next_ms == 0 then
+    set_state(r, COMPLETED)
+  end
+  follow(r, released)
+end

@@ -1,0 +1,46 @@
+-- Opening firings, buffering them, and releasing what was buffered.
+local RELEASE_AUDIT_MS = 5000 -- the auditor enqueues a released firing that nobody enqueued
+
+-- open_firing records a firing that counts as open.
+local function open_firing(r, id, firing, audit_ms)
+  put_firing(id, firing, audit_ms)
+  r.open = r.open + 1
+  if overlap_policy(r) ~= ALLOW then set_open_list(r, add_item(open_list(r), item_of(r, id))) end
+  change(r)
+end
+
+local function buffer_firing(r, id, firing, audit_ms)
+  put_firing(id, firing, audit_ms)
+  set_buffer_list(r, add_item(buffer_list(r), item_of(r, id)))
+  set_buffered(r, r.buffered + 1)
+end
+
+-- ask_cancel asks every listed open firing to end; the auditor looks at once.
+local function ask_cancel(r)
+  for id in items(r, open_list(r)) do
+    local firing = get_firing(id)
+    if firing and not has_bit(firing.flags, CANCEL_ASKED) then
+      firing.flags = firing.flags + CANCEL_ASKED
+      put_firing(id, firing, now_ms)
+    end
+  end
+end
+
+-- release turns the oldest buffered firing into an intent once nothing is open,
+-- and adds it with its queue to released: the caller enqueues it.
+local function release(r, released)
+  while (r.state == ACTIVE or r.state == COMPLETED) and r.buffered > 0 and r.open == 0 do
+    local item = string.match(buffer_list(r), "^([^,]+),")
+    if not item then return set_buffered(r, 0) end
+    set_buffer_list(r, remove_item(buffer_list(r), item))
+    set_buffered(r, r.buffered - 1)
+    local id = r.id .. ":" .. item
+    local firing = get_firing(id)
+    if firing and firing.state == BUFFERED then
+      firing.state, firing.flags = INTENT, RELEASED
+      open_firing(r, id, firing, now_ms + RELEASE_AUDIT_MS)
+      released[#released + 1] = id
+      released[#released + 1] = firing.queue
+    end
+  end
+end

@@ -1,0 +1,78 @@
+-- What moves a schedule: its state, its claim token, its place in the index of
+-- due times. Each is changed here only, so that the counters in meta are exact
+-- and the index never disagrees with the record.
+--
+-- Counters: active, paused, disabled, completed (schedules in that state),
+-- claimed (with a token), buffered (firings).
+local COUNTED = { "active", "paused", "disabled", "completed", "active" }
+local moves, counts = {}, {}
+
+local function count(name, by) counts[name] = (counts[name] or 0) + by end
+
+local function set_state(r, state)
+  if r.state then count(COUNTED[r.state], -1) end
+  if state then count(COUNTED[state], 1) end
+  r.state = state
+  change(r)
+end
+
+local function set_token(r, token)
+  if (r.token == 0) ~= (token == 0) then count("claimed", token == 0 and -1 or 1) end
+  r.token = token
+  change(r)
+end
+
+local function set_buffered(r, buffered)
+  count("buffered", buffered - r.buffered)
+  r.buffered = buffered
+  change(r)
+end
+
+-- can_fire says whether the state lets the pending time fire. A probe goes
+-- alone; one whose claim ran out may be claimed again.
+local function can_fire(r)
+  if r.next_ms == 0 or (r.state ~= ACTIVE and r.state ~= PROBING) then return false end
+  if r.state == ACTIVE or r.open == 0 then return true end
+  return r.open == 1 and get_firing(firing_of(r, decimal(r.next_ms))) and true
+end
+
+local function due_ms(r) return math.max(r.next_ms, r.not_before_ms) end
+
+-- place puts an unclaimed schedule where it belongs: at its due time, at the
+-- end of its pause or cool-down, or nowhere.
+local function place(r)
+  moves[r.id] = false
+  if can_fire(r) then
+    moves[r.id] = decimal(due_ms(r))
+  elseif (r.state == PAUSED or r.state == DISABLED) and with_cold(r).until_ms > 0 then
+    moves[r.id] = decimal(r.until_ms)
+  end
+end
+
+-- hold puts a claimed schedule at the claim's deadline. The fraction marks it.
+local function hold(r, deadline_ms) moves[r.id] = string.format("%.1f", deadline_ms + 0.5) end
+
+local function write_moves()
+  local gone, scores = {}, {}
+  for id, score in pairs(moves) do
+    if score then
+      scores[#scores + 1] = score
+      scores[#scores + 1] = id
+    else
+      gone[#gone + 1] = id
+    end
+  end
+  if #gone > 0 then redis.call("ZREM", DUE, unpack(gone)) end
+  if #scores > 0 then redis.call("ZADD", DUE, unpack(scores)) end
+  for name, by in pairs(counts) do
+    if by ~= 0 then redis.call("HINCRBY", META, name, by) end
+  end
+end
+
+-- grant_tokens returns the first of n tokens: larger than all before it, and
+-- larger than those of a server that lost its memory.
+local function grant_tokens(n)
+  local first = math.max(tonumber(redis.call("HGET", META, "token") or "0") + 1, now_ms * 1000)
+  redis.call("HSET", META, "token", decimal(first + n - 1))
+  return first
+end

@@ -1,0 +1,31 @@
+-- mark: record that the tasks of firings are in their queues.
+--
+-- KEYS[1..15]  the shard, in the order of lib/shard.lua
+-- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
+-- ARGV[4]    audit_ms  when the auditor looks at them next, from now
+-- ARGV[5..]  firings
+--
+-- Returns  how many were intents; firings past that state are left alone
+-- Resend   safe
+-- Writes   fir, aud
+-- Cost     O(firings)
+-- @include lib/clock.lua
+-- @include lib/shard.lua
+-- @include lib/firing.lua
+
+local audit_ms, ids, marked = now_ms + tonumber(ARGV[4]), {}, 0
+for i = 5, #ARGV do ids[#ids + 1] = ARGV[i] end
+
+-- Decide.
+load_firings(ids)
+for _, id in ipairs(ids) do
+  local firing = firings[id]
+  if firing and firing.state == INTENT then
+    firing.state, marked = ENQUEUED, marked + 1
+    put_firing(id, firing, audit_ms)
+  end
+end
+
+-- Apply.
+write_firings()
+return marked

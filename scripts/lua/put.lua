@@ -1,0 +1,107 @@
+-- put: create a schedule, or replace its definition.
+--
+-- KEYS[1..15]  the shard, in the order of lib/shard.lua
+-- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
+-- ARGV[4]   schedule
+-- ARGV[5]   definition        not interpreted
+-- ARGV[6]   request           remembered; a repeat changes nothing
+-- ARGV[7]   remember_ms       for how long
+-- ARGV[8]   keep_answer       "1": a repeat gets the first answer, otherwise the present one
+-- ARGV[9]   expected_version  that is stored; 0 none
+-- ARGV[10]  expected_next_ms  pending time that the plan was made for; checked with replace
+-- ARGV[11]  replace           "1": the pending time is replaced
+-- ARGV[12]  next_ms           with replace: the pending time from now on, 0 none
+-- ARGV[13]  not_before_ms     the same with jitter
+-- ARGV[14]  verdict           for past times of the old spec, up to last_ms
+-- ARGV[15]  why
+-- ARGV[16]  first_ms
+-- ARGV[17]  last_ms           0: no such times
+-- ARGV[18]  count
+-- ARGV[19]  paused            "1": it is paused
+-- ARGV[20]  queue
+-- ARGV[21]  policy            overlap policy and bits, see lib/shard.lua
+-- ARGV[22]  buffer_limit
+-- ARGV[23]  max_failures
+-- ARGV[24]  cool_down_ms
+-- ARGV[25]  delay_ms
+-- ARGV[26]  ends_ms           for a delay
+-- ARGV[27]  limit             for a delay
+-- ARGV[28]  channel           for waking
+-- ARGV[29]  message
+-- ARGV[30]  second_ms         the scheduled time of the old spec that follows first_ms
+-- ARGV[31]  removed           number of index members to remove, which follow, before those to add
+-- ARGV[32..]  index members
+--
+-- Returns  {status, version, generation, next_ms, created}
+--          OK; UNCHANGED the stored definition is equal; DUPLICATE request known; CONFLICT another version is stored;
+--          RACE the pending time moved since the plan was made, plan again
+-- Resend   DUPLICATE, changes nothing
+-- Writes   all but skp, bf, bfq, evt
+-- Cost     O(index members)
+-- @include lib/clock.lua
+-- @include lib/shard.lua
+-- @include lib/schedule.lua
+-- @include lib/firing.lua
+-- @include lib/lists.lua
+-- @include lib/state.lua
+-- @include lib/verdict.lua
+-- @include lib/open.lua
+-- @include lib/run.lua
+-- @include lib/settle.lua
+-- @include lib/request.lua
+-- @include lib/revise.lua
+-- @include lib/wake.lua
+-- @include lib/put.lua
+-- @include lib/write.lua
+
+local id, definition, request, keep_ms = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local expected_version, expected_next_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
+local replace, next_ms, released = ARGV[11] == "1", tonumber(ARGV[12]), {}
+local keep_answer, paused, removed = ARGV[8] == "1", ARGV[19] == "1", tonumber(ARGV[31])
+local superseded = {
+  verdict = tonumber(ARGV[14]), why = tonumber(ARGV[15]), first_ms = tonumber(ARGV[16]),
+  last_ms = tonumber(ARGV[17]), count = tonumber(ARGV[18]), second_ms = tonumber(ARGV[30]),
+}
+local channel, message = ARGV[28], ARGV[29]
+local r = get_schedule(id)
+
+local function answer(status, created)
+  if not r then return { status, 0, 0, 0, created } end
+  return { status, r.version, r.generation, r.next_ms, created }
+end
+
+-- Decide.
+prune_requests()
+if is_known(request) then
+  local version, generation, first_next_ms, created = string.match(first_answer(request), "^(%d+)|(%d+)|(%d+)|(%d)$")
+  if not version then return answer("DUPLICATE", 0) end
+  return { "DUPLICATE", tonumber(version), tonumber(generation), tonumber(first_next_ms), tonumber(created) }
+end
+if expected_version ~= (r and r.version or 0) then return answer("CONFLICT", 0) end
+if r and redis.call("HGET", DEFINITION, id) == definition then return answer("UNCHANGED", 0) end
+if r and replace and r.next_ms ~= expected_next_ms then return answer("RACE", 0) end
+local created = not r
+r = r or new_schedule(id)
+with_cold(r)
+promise(r)
+local passed = next_ms > 0 and next_ms ~= r.next_ms and next_ms <= r.high_water_ms
+if replace and passed then return answer("RACE", 0) end
+configure(r)
+if paused then pause(r) end
+if replace then
+  revise(r, superseded)
+  set_next(r, next_ms, tonumber(ARGV[13]))
+end
+follow(r, released)
+audit_now(released)
+
+-- Apply.
+local wake = wakes(r) or #released > 0
+redis.call("HSET", DEFINITION, id, definition)
+for i = 32, 31 + removed do redis.call("ZREM", LABEL, ARGV[i]) end
+for i = 32 + removed, #ARGV do redis.call("ZADD", LABEL, 0, ARGV[i]) end
+write_all()
+local result = answer("OK", created and 1 or 0)
+remember(request, keep_ms, keep_answer and string.format("%.0f|%.0f|%.0f|%d", unpack(result, 2, 5)) or "")
+if wake then redis.call("PUBLISH", channel, message) end
+return result

@@ -1,0 +1,65 @@
+-- resume: let a paused or disabled schedule go on, and forget its consecutive failures.
+--
+-- KEYS[1..15]  the shard, in the order of lib/shard.lua
+-- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
+-- ARGV[4]   schedule
+-- ARGV[5]   generation        that was read
+-- ARGV[6]   expected_next_ms  pending time that the plan was made for
+-- ARGV[7]   next_ms           the pending time from now on, 0 none
+-- ARGV[8]   not_before_ms     the same with jitter
+-- ARGV[9]   verdict           for times of the pause, up to last_ms
+-- ARGV[10]  why
+-- ARGV[11]  first_ms
+-- ARGV[12]  last_ms           0: none
+-- ARGV[13]  count
+-- ARGV[14]  channel           for waking
+-- ARGV[15]  message
+--
+-- Returns  {OK | GONE | RACE, next_ms}; RACE: the pending time moved since the plan was made, plan again
+-- Resend   safe
+-- Writes   due, st, fir, aud, opn, buf, out, meta
+-- Cost     O(1)
+-- @include lib/clock.lua
+-- @include lib/shard.lua
+-- @include lib/schedule.lua
+-- @include lib/firing.lua
+-- @include lib/lists.lua
+-- @include lib/state.lua
+-- @include lib/verdict.lua
+-- @include lib/open.lua
+-- @include lib/run.lua
+-- @include lib/settle.lua
+-- @include lib/revise.lua
+-- @include lib/wake.lua
+-- @include lib/write.lua
+
+local generation, expected_next_ms, next_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local channel, message, released = ARGV[14], ARGV[15], {}
+
+-- Decide.
+local r = get_schedule(ARGV[4])
+if not r or r.generation ~= generation then return { "GONE", 0 } end
+local stopped = r.state == PAUSED or r.state == DISABLED
+if stopped and r.next_ms ~= expected_next_ms then return { "RACE", r.next_ms } end
+promise(r)
+if stopped then
+  revise(r, {
+    verdict = tonumber(ARGV[9]), why = tonumber(ARGV[10]), first_ms = tonumber(ARGV[11]),
+    last_ms = tonumber(ARGV[12]), count = tonumber(ARGV[13]), second_ms = tonumber(ARGV[11]),
+  })
+  if next_ms > 0 and next_ms ~= r.next_ms then r.next_ms, r.not_before_ms = next_ms, tonumber(ARGV[8]) end
+  resume(r)
+elseif r.state == PROBING then
+  set_state(r, ACTIVE)
+end
+with_cold(r).failures = 0
+change(r)
+follow(r, released)
+audit_now(released)
+
+-- Apply.
+local wake = wakes(r) or #released > 0
+redis.call("HDEL", OUTCOME, r.id .. ":p")
+write_all()
+if wake then redis.call("PUBLISH", channel, message) end
+return { "OK", r.next_ms }

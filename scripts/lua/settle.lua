@@ -1,0 +1,50 @@
+-- settle: close a firing with an outcome that was found, not reported.
+--
+-- KEYS[1..15]  the shard, in the order of lib/shard.lua
+-- KEYS[16]  list  the run log of the schedule
+-- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
+-- ARGV[4]  firing
+-- ARGV[5]  token    that the audit saw
+-- ARGV[6]  outcome  succeeded, failed, lost, cancelled, unknown
+-- ARGV[7]  keep     length of the run log, 0 none
+-- ARGV[8]  error
+--
+-- Returns  {answer, redrives, released}
+--          OK; ALREADY settled before; STALE it moved on since the audit, leave it
+-- Resend   ALREADY
+-- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log
+-- Cost     O(1)
+-- @include lib/clock.lua
+-- @include lib/shard.lua
+-- @include lib/schedule.lua
+-- @include lib/firing.lua
+-- @include lib/lists.lua
+-- @include lib/state.lua
+-- @include lib/verdict.lua
+-- @include lib/open.lua
+-- @include lib/run.lua
+-- @include lib/settle.lua
+-- @include lib/write.lua
+
+local id, token, outcome = ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local run = { outcome = outcome, keep = tonumber(ARGV[7]), error = ARGV[8] }
+local released = {}
+
+-- Decide.
+local firing = get_firing(id)
+if not firing then return { "ALREADY", 0, released } end
+local lives = firing.state == RUNNING and firing.lease_ms > now_ms
+if firing.token ~= token or lives then return { "STALE", firing.redrives, released } end
+local schedule, generation, _, at_ms = split_firing(id)
+local r = get_schedule(schedule)
+if r and r.generation == generation then
+  if at_ms == r.next_ms then advance(r, at_ms, FIRED, 0) end
+  end_run(r, id, firing, run, KEYS[16])
+  close_firing(r, id, firing, outcome, released)
+else
+  drop_firing(id)
+end
+
+-- Apply.
+write_all()
+return { "OK", firing.redrives, released }
