@@ -262,6 +262,8 @@ func (i cronItem) appendTo(b []byte) []byte {
 		}
 	}
 	switch {
+	case i.kind == itemNth && i.nth == 0 && !i.ranged:
+		b = append(b, 'L')
 	case i.kind == itemNth && i.nth == 0:
 		b = append(b, "#L"...)
 	case i.kind == itemNth:

@@ -127,7 +127,7 @@ const (
 // wall time; fields out of range are normalised as if there were no zone. For
 // localOnce first is the instant and second is zero; for localTwice both
 // passes are given; for localMissing first is the first instant after the gap.
-func resolveLocal(location *time.Location, year int, month time.Month, day, hour, minute, second, millisecond int) (first, second2 time.Time, kind localKind) {
+func resolveLocal(location *time.Location, year int, month time.Month, day, hour, minute, second, millisecond int) (first, again time.Time, kind localKind) {
 	// As UTC every wall time exists once, so this is plain arithmetic.
 	civil := time.Date(year, month, day, hour, minute, second, millisecond*int(time.Millisecond), time.UTC)
 	wall, sub := civil.Unix(), int64(civil.Nanosecond())
