@@ -101,7 +101,6 @@ func (s weeklySet) key() string { return fmt.Sprint("weekly ", s.inWeek) }
 // indexed names an element of a list in errors.
 func indexed(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
 
-
 // matchSet holds every wall time that a cron expression matches: whole minutes
 // with five fields, single seconds with six or seven. Rule R has no part in
 // it: a window is open whenever the clock on the wall says so.
