@@ -132,6 +132,13 @@ func (a *applying) batch(batch []desired, out *applied) error {
 			// Whether an existing schedule is paused is no part of its
 			// definition here: pause and resume decide it.
 			definitions[i].Paused = entry.Schedule.Paused
+			// JSON has no order of keys; the bytes that handlers know are kept.
+			if sameJSON(d.definition.Payload, entry.Schedule.Payload) {
+				definitions[i].Payload = entry.Schedule.Payload
+			}
+			if sameJSON(d.definition.Metadata, entry.Schedule.Metadata) {
+				definitions[i].Metadata = entry.Schedule.Metadata
+			}
 		}
 	}
 	ctx, cancel := a.s.call()
@@ -157,7 +164,7 @@ func (a *applying) one(d desired, definition schedule.Schedule, result schedule.
 	case result.Err != nil:
 		a.failed = append(a.failed, failure(d, result.Err))
 	case exists:
-		row.changes = differences(entry.Schedule, definition)
+		row.changes, row.before = differences(entry.Schedule, definition), &entry
 		if row.next.IsZero() && result.Unchanged {
 			row.next = entry.Status.NextAt
 		}
@@ -225,7 +232,7 @@ func (a *applying) finish(out *applied, err error) (int, error) {
 	case err != nil && summary != "":
 		a.s.warn("stopped by an error after %s; applying again goes on from there", summary)
 	case a.dryRun && summary != "":
-		a.s.note("%s; nothing was written (plan)", summary)
+		a.s.note("plan: %s; nothing was written", summary)
 	case summary != "":
 		a.s.note("%s", summary)
 	}

@@ -183,11 +183,19 @@ func check(definition schedule.Schedule, now time.Time) (*schedule.Compiled, err
 	if err != nil {
 		return nil, err
 	}
-	return compiled, compiled.CheckCreate(now)
+	if err := compiled.CheckCreate(now); err != nil {
+		for _, warning := range schedule.Warnings(compiled.Spec()) {
+			if why, found := strings.CutPrefix(warning, "it never runs: "); found {
+				return nil, withHint(err, why)
+			}
+		}
+		return nil, err
+	}
+	return compiled, nil
 }
 
 // fromFlags names fields as the flags that set them: there is only one spec.
-func fromFlags(err error) error {
+func (f *specFlags) fromFlags(err error) error {
 	var all []error
 	for _, one := range flatten(err) {
 		var field *schedule.FieldError
@@ -196,6 +204,9 @@ func fromFlags(err error) error {
 		}
 		copied := *field
 		copied.Field = strings.TrimPrefix(copied.Field, "specs[0].")
+		if copied.Field == "specs[0]" {
+			copied.Field = f.given()
+		}
 		all = append(all, &copied)
 	}
 	return errors.Join(all...)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,21 +56,60 @@ func fieldsOf(d schedule.Schedule) map[string]json.RawMessage {
 // specFields are the fields that decide when a schedule fires.
 var specFields = []string{"expression", "specs", "timezone", "except", "only", "starts", "ends", "jitter", "limit"}
 
-// words renders changes for people.
-func changeWords(changes []change) string {
-	var parts []string
-	for _, c := range changes {
-		parts = append(parts, fmt.Sprintf("%s: %s → %s", c.Field, shortValue(c.From), shortValue(c.To)))
+// sameJSON reports whether both are JSON of the same value. Numbers are
+// compared as they are written.
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
 	}
-	return strings.Join(parts, "; ")
+	first, ok1 := parseJSON(a)
+	second, ok2 := parseJSON(b)
+	return ok1 && ok2 && reflect.DeepEqual(first, second)
 }
 
-func shortValue(v json.RawMessage) string {
-	if v == nil {
-		return none
+func parseJSON(text []byte) (any, bool) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var v any
+	if decoder.Decode(&v) != nil {
+		return nil, false
 	}
-	return clip(string(v), 40)
+	return v, !decoder.More()
 }
+
+// changeLines renders changes for people, one line each.
+func (a *applied) changeLines(row appliedRow) []string {
+	var lines []string
+	touched := false
+	for _, c := range row.changes {
+		from, to := shortValue(c.From), shortValue(c.To)
+		if c.Field == "specs" && row.before != nil {
+			from, to = strings.Join(specText(row.before.Schedule), " | "), strings.Join(specText(row.definition), " | ")
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s → %s", c.Field, or(from, none), or(to, none)))
+		touched = touched || slices.Contains(specFields, c.Field)
+	}
+	if !touched || row.before == nil {
+		return lines
+	}
+	if was := row.before.Status.NextAt; !was.Equal(row.next) && !was.IsZero() {
+		in := a.s.location(a.s.read(row.before.Schedule).zoneAt(was))
+		lines = append(lines, "next firing was "+stamp(was, in))
+	}
+	return append(lines, a.nextClockChange(row.definition)...)
+}
+
+func or(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
+}
+
+// shownValue is how many columns of a changed value are shown.
+const shownValue = 44
+
+func shortValue(v json.RawMessage) string { return clip(string(v), shownValue) }
 
 // An appliedRow is what apply did with one schedule.
 type appliedRow struct {
@@ -78,7 +118,8 @@ type appliedRow struct {
 	action     string
 	changes    []change
 	next       time.Time
-	held       schedule.State // of an existing or paused schedule; "" is active
+	before     *schedule.Entry // what was stored; nil for a new one
+	held       schedule.State  // of an existing or paused schedule; "" is active
 }
 
 // applied writes what apply did, batch by batch.
@@ -120,35 +161,36 @@ func (a *applied) add(row appliedRow) error {
 	if row.held != "" && row.held != schedule.StateActive {
 		next = none + " (" + string(row.held) + ")"
 	}
-	a.table.addCells(cell{row.action, actionColors[row.action]}, cell{text: string(d.ID)}, cell{text: next}, cell{text: a.detail(row)})
+	details := a.details(row)
+	a.table.addCells(cell{row.action, actionColors[row.action]}, cell{text: string(d.ID)}, cell{text: next}, cell{text: details[0]})
+	for _, line := range details[1:] {
+		a.table.add("", "", "", line)
+	}
 	return nil
 }
 
-// detail says what a reader wants to check: the words of a new "when" with
-// its next clock change, the fields of an update, the cause of a failure.
-func (a *applied) detail(row appliedRow) string {
+// details says what a reader wants to check: the words of a new "when" with
+// its next clock change, the fields of an update, the cause of a failure. It
+// has one line at least.
+func (a *applied) details(row appliedRow) []string {
 	switch {
 	case row.result.Err != nil:
-		return describe(row.result.Err, "")
+		return []string{describe(row.result.Err, "")}
 	case row.action == "created":
-		return a.s.words(row.definition) + a.nextClockChange(row.definition)
-	case row.action != "updated":
-		return ""
+		return append([]string{a.s.words(row.definition)}, a.nextClockChange(row.definition)...)
+	case row.action == "updated" && len(row.changes) > 0:
+		return a.changeLines(row)
 	}
-	text := changeWords(row.changes)
-	for _, c := range row.changes {
-		if slices.Contains(specFields, c.Field) {
-			return text + a.nextClockChange(row.definition)
-		}
-	}
-	return text
+	return []string{""}
 }
 
-func (a *applied) nextClockChange(d schedule.Schedule) string {
+// nextClockChange is one line, or none: the next change that moves or drops a
+// time, or else the next one.
+func (a *applied) nextClockChange(d schedule.Schedule) []string {
 	if changes := a.s.clockChanges(d); len(changes) > 0 {
-		return "; clock change " + changes[0]
+		return []string{changes[len(changes)-1]}
 	}
-	return ""
+	return nil
 }
 
 func (a *applied) flush() {

@@ -47,8 +47,11 @@ func (s *session) cronExplain(f *cronFlags, text string) error {
 }
 
 func perDay(least, most int) string {
-	if least == most {
+	switch least {
+	case most:
 		return count(most, "time")
+	case 0:
+		return "at most " + count(most, "time")
 	}
 	return fmt.Sprintf("%d to %s", least, count(most, "time"))
 }

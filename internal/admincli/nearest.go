@@ -14,6 +14,9 @@ func nearest(name string, candidates []string) []string {
 	}
 	lower := strings.ToLower(name)
 	limit := max(2, len(name)/3)
+	if len(name) <= 3 {
+		limit = 1 // two edits turn any short name into any other
+	}
 	var found []scored
 	for _, candidate := range candidates {
 		cost := distance(lower, strings.ToLower(candidate), limit)

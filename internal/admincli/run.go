@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -133,9 +134,19 @@ func group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// badArgument matches how the flag parser refuses a value.
+var badArgument = regexp.MustCompile(`^invalid argument (".*") for "(?:-., )?--([a-z-]+)" flag: `)
+
 // flagProblem rewords what the flag parser says, and finds nearest flags.
 func flagProblem(cmd *cobra.Command, err error) string {
 	text := err.Error()
+	if m := badArgument.FindStringSubmatch(text); m != nil {
+		allowed := "a whole number"
+		if flag := cmd.Flag(m[2]); flag != nil && flag.Value.Type() == "bool" {
+			allowed = "true or false"
+		}
+		return m[2] + " " + m[1] + ": allowed: " + allowed
+	}
 	name, found := strings.CutPrefix(text, "unknown flag: --")
 	if !found {
 		return text

@@ -110,7 +110,7 @@ func (s *session) create(cmd *cobra.Command, f *createFlags, name string) error 
 	}
 	compiled, err := check(definition, s.env.Now())
 	if err != nil {
-		return fromFlags(err)
+		return f.fromFlags(err)
 	}
 	definition = compiled.Definition()
 	stores, err := s.store()
@@ -124,7 +124,7 @@ func (s *session) create(cmd *cobra.Command, f *createFlags, name string) error 
 		return f.conflict(definition.ID)
 	}
 	if err != nil {
-		return fromFlags(err)
+		return f.fromFlags(err)
 	}
 	if err := s.showPut(definition, result, f.dryRun); err != nil {
 		return err

@@ -45,9 +45,21 @@ func (f *specFlags) register(cmd *cobra.Command) {
 	flags.Int64Var(&f.limit, "limit", 0, "number of firings; 0 is no limit")
 }
 
-// given reports whether any flag says when to fire.
-func (f *specFlags) given() bool {
-	return f.cron != "" || f.every != "" || len(f.at) > 0 || f.after != "" || f.expression != ""
+// given names the flag that says when to fire, or "".
+func (f *specFlags) given() string {
+	switch {
+	case f.cron != "":
+		return "cron"
+	case f.every != "":
+		return "every"
+	case len(f.at) > 0:
+		return "at"
+	case f.after != "":
+		return "after"
+	case f.expression != "":
+		return "expression"
+	}
+	return ""
 }
 
 // errNoSpec names the flags of which one is needed.
@@ -149,6 +161,17 @@ func renamed(err error, name string) error {
 		return &copied
 	}
 	return err
+}
+
+// withHint adds a hint to an error about a field.
+func withHint(err error, hint string) error {
+	var field *schedule.FieldError
+	if !errors.As(err, &field) {
+		return err
+	}
+	copied := *field
+	copied.Hint = hint
+	return &copied
 }
 
 // readPayload reads JSON, @FILE or - for standard input. JSON is put into the

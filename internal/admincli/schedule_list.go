@@ -120,7 +120,7 @@ func (s *session) list(f *listFlags) error {
 	if err != nil {
 		return err
 	}
-	return out.end()
+	return out.end(f.glob != "" || len(f.selector) > 0 || f.state != "" || f.queue != "")
 }
 
 // A listing writes entries in the wanted format.
@@ -167,7 +167,8 @@ func (l *listing) flush() {
 	}
 }
 
-func (l *listing) end() error {
+// end closes the list; filtered says that not all schedules were wanted.
+func (l *listing) end(filtered bool) error {
 	l.flush()
 	if l.array != nil {
 		if err := l.array.close(); err != nil {
@@ -175,7 +176,11 @@ func (l *listing) end() error {
 		}
 	}
 	if l.count == 0 {
-		l.s.note("no schedules match; create one with: admin schedule create NAME --cron '0 2 * * *' --type TASKTYPE")
+		if filtered {
+			l.s.note("no schedules match")
+		} else {
+			l.s.note("no schedules yet; create one with: admin schedule create NAME --cron '0 2 * * *' --type TASKTYPE")
+		}
 		return nil
 	}
 	if l.s.flags.format == formatTable {

@@ -3,6 +3,7 @@ package admincli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -57,7 +58,7 @@ func (s *session) preview(cmd *cobra.Command, f *previewFlags, args []string) er
 	}
 	compiled, err := schedule.Compile(definition, nil)
 	if err != nil {
-		return fromFlags(err)
+		return f.fromFlags(err)
 	}
 	r := s.read(definition)
 	from, to, err := f.window(s, r.zone)
@@ -72,6 +73,12 @@ func (s *session) preview(cmd *cobra.Command, f *previewFlags, args []string) er
 		limit = int(min(int64(limit), left))
 	}
 	times := upcoming(compiled, from, to, limit)
+	if len(times) == 0 {
+		s.note("no scheduled time there")
+		for _, warning := range schedule.Warnings(compiled.Spec()) {
+			s.note("%s", warning)
+		}
+	}
 	var notes map[int64]string
 	if f.dst {
 		notes = clockNotes(compiled.Spec(), times)
@@ -82,7 +89,7 @@ func (s *session) preview(cmd *cobra.Command, f *previewFlags, args []string) er
 // previewed returns the definition, and how many firings it has left; -1 is no
 // limit.
 func (s *session) previewed(f *previewFlags, args []string) (d schedule.Schedule, left int64, err error) {
-	if len(args) == 1 && f.given() {
+	if len(args) == 1 && f.given() != "" {
 		return d, -1, usageErrorf("give a name or a spec, not both")
 	}
 	if len(args) == 1 {
@@ -113,11 +120,31 @@ func (s *session) previewed(f *previewFlags, args []string) (d schedule.Schedule
 	if err := f.fill(&d, s.env.Now()); err != nil {
 		return d, -1, err
 	}
+	if err := f.refuseHash(); err != nil {
+		return d, -1, err
+	}
 	left = -1
 	if d.Limit > 0 {
 		left = d.Limit
 	}
 	return d, left, nil
+}
+
+// refuseHash refuses H when nothing says what it is hashed from: the preview
+// would show times at which no schedule fires.
+func (f *previewFlags) refuseHash() error {
+	if f.id != "" {
+		return nil
+	}
+	for name, text := range map[string]string{"cron": f.cron, "expression": f.expression} {
+		if text == "" {
+			continue
+		}
+		if _, err := schedule.ParseWith(text, schedule.CronOptions{}); err != nil && strings.ContainsRune(text, 'H') {
+			return withHint(renamed(err, name), "say for which schedule: --id NAME")
+		}
+	}
+	return nil
 }
 
 func (f *previewFlags) window(s *session, own *time.Location) (from, to time.Time, err error) {
@@ -163,9 +190,6 @@ type timeJSON struct {
 
 // showTimes prints scheduled times, with notes by Unix milliseconds.
 func (s *session) showTimes(times []time.Time, notes map[int64]string) error {
-	if len(times) == 0 {
-		s.note("no scheduled time there")
-	}
 	views, v := []timeJSON{}, view{}
 	for i, at := range times {
 		local := at.In(s.location(at.Location()))
