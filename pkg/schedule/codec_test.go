@@ -36,7 +36,7 @@ func decode(t *testing.T, text string) Schedule {
 	return s
 }
 
-func encode(t testing.TB, s Schedule) []byte {
+func encode(t rapid.TB, s Schedule) []byte {
 	t.Helper()
 	data, err := json.Marshal(s)
 	if err != nil {

@@ -158,9 +158,11 @@ func (c *Compiled) CountBetween(first, last time.Time) (int64, bool) {
 	total, enumerated := int64(0), int64(0)
 	_, closed := c.spec.(counter)
 	for range maxStretches {
-		if from > to {
+		next, ok := c.spec.Next(time.UnixMilli(from - 1))
+		if !ok || next.UnixMilli() > to {
 			return total, true
 		}
+		from = next.UnixMilli()
 		fires, _, until := c.windows.span(from)
 		if fires {
 			n, ok := countSpec(c.spec, from, min(to, until-1))
