@@ -108,36 +108,56 @@ func TestLostLeaseStopsTheHandler(t *testing.T) {
 	})
 }
 
-// Redis is away: the handler is stopped before the lease can pass to another.
+// Redis is away, or does not answer: the handler is stopped before the lease can
+// pass to another.
 func TestLocalDeadlineStopsTheHandler(t *testing.T) {
-	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
-		var down atomic.Bool
-		down.Store(true)
-		b.ledger.fault = only("heartbeat", false, &down)
-		var stopped, until time.Time
-		var runs atomic.Int32
-		stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
-			if runs.Add(1) == 1 {
-				f, _ := b.ledger.get(id)
-				until = f.LeaseUntil
-				<-ctx.Done()
-				stopped = time.Now()
-				down.Store(false)
-			}
-			return nil
+	tests := []struct {
+		name string
+		hang time.Duration // of each heartbeat
+	}{
+		{"refused", 0},
+		{"hanging", 10 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, definition(), func(b *bench) { localDeadline(b, tt.hang) })
 		})
-		time.Sleep(2 * time.Minute)
-		stop()
-		if early := until.Sub(stopped); early < time.Second || early > 4*time.Second {
-			b.t.Errorf("stopped %s before the lease ended, want 3 s", early)
+	}
+}
+
+func localDeadline(b *bench, hang time.Duration) {
+	id := firingAt(1)
+	b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
+	b.push(id)
+	var down atomic.Bool
+	down.Store(true)
+	b.ledger.fault = func(call string, done bool) error {
+		if call != "heartbeat" || done || !down.Load() {
+			return nil
 		}
-		if runs.Load() != 2 || len(b.ledger.log) != 1 || b.ledger.log[0].Attempt != 2 {
-			b.t.Errorf("%d runs, reports %+v; want two runs and the second one's report", runs.Load(), b.ledger.log)
+		time.Sleep(hang)
+		return errDown
+	}
+	var stopped, until time.Time
+	var runs atomic.Int32
+	stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
+		if runs.Add(1) == 1 {
+			f, _ := b.ledger.get(id)
+			until = f.LeaseUntil
+			<-ctx.Done()
+			stopped = time.Now()
+			down.Store(false)
 		}
+		return nil
 	})
+	time.Sleep(2 * time.Minute)
+	stop()
+	if early := until.Sub(stopped); early != 3*time.Second {
+		b.t.Errorf("stopped %s before the lease ended, want 3 s", early)
+	}
+	if runs.Load() != 2 || len(b.ledger.log) != 1 || b.ledger.log[0].Attempt != 2 {
+		b.t.Errorf("%d runs, reports %+v; want two runs and the second one's report", runs.Load(), b.ledger.log)
+	}
 }
 
 // Short faults of the ledger between heartbeats do no harm.
