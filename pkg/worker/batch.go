@@ -1,0 +1,300 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/queue"
+)
+
+// A batchWork carries out what a claimed batch needs.
+type batchWork struct {
+	s     *Scheduler
+	batch claim.Batch
+	hold  *hold
+	soon  *earliest // when the shard has work again
+}
+
+// run plans, enqueues and completes. Every claim ends completed, released, or,
+// when it is not trusted any more, left to run out.
+func (b *batchWork) run(ctx context.Context) {
+	b.enqueueReleased(ctx, b.batch.Released)
+	if b.s.stopping.Load() {
+		b.releaseAll(b.batch.Claims)
+		return
+	}
+	definitions, err := b.s.cache.load(ctx, b.batch.Claims)
+	if err != nil {
+		b.s.logger.Warn("definitions could not be read; their claims go back", "claims", len(b.batch.Claims), "error", err)
+		for _, c := range b.batch.Claims {
+			b.later(c, firstAside)
+		}
+		return
+	}
+	b.carryOut(ctx, b.decide(definitions), true)
+}
+
+// decide plans every claim, and puts those aside that cannot be planned.
+func (b *batchWork) decide(definitions []*definition) []decision {
+	decisions := make([]decision, 0, len(b.batch.Claims))
+	for i, c := range b.batch.Claims {
+		d := definitions[i]
+		if d == nil {
+			b.isolate(c, errNoDefinition) // deleted meanwhile, or else the store is damaged
+			continue
+		}
+		if d.err != nil {
+			b.s.cache.forget(c.Schedule) // another look when it is claimed again
+			b.isolate(c, d.err)
+			continue
+		}
+		made, err := decide(d.compiled, c, b.batch.Now)
+		if err != nil {
+			b.isolate(c, err)
+			continue
+		}
+		decisions = append(decisions, made)
+	}
+	return decisions
+}
+
+// carryOut enqueues what fires and completes all. The store may answer that a
+// scheduled time must fire after all; that is done once more, without again.
+func (b *batchWork) carryOut(ctx context.Context, decisions []decision, again bool) {
+	decisions = b.push(ctx, decisions)
+	decisions = b.trusted(decisions)
+	if len(decisions) == 0 {
+		return
+	}
+	result, ok := b.complete(ctx, decisions)
+	if !ok {
+		return
+	}
+	var mustFire []decision
+	for i := range decisions {
+		if result.Outcomes[i] == claim.CompleteMustFire && again {
+			if made, ok := b.mustFire(ctx, decisions[i].claim); ok {
+				mustFire = append(mustFire, made)
+			}
+			continue
+		}
+		b.settled(ctx, &decisions[i], result.Outcomes[i])
+	}
+	b.enqueueReleased(ctx, result.Released)
+	if len(mustFire) > 0 {
+		b.carryOut(ctx, mustFire, false)
+	}
+}
+
+// mustFire decides anew for a claim whose decision the store refused, since an
+// earlier claimer may have enqueued it.
+func (b *batchWork) mustFire(ctx context.Context, c claim.Claim) (decision, bool) {
+	c.Again = true
+	definitions, err := b.s.cache.load(ctx, []claim.Claim{c})
+	if err != nil || definitions[0] == nil || definitions[0].err != nil {
+		b.later(c, firstPause)
+		return decision{}, false
+	}
+	made, err := decide(definitions[0].compiled, c, b.batch.Now)
+	if err != nil {
+		b.isolate(c, err)
+		return decision{}, false
+	}
+	return made, true
+}
+
+// push enqueues the firings among the decisions, higher priority first, and
+// returns the decisions that can be completed.
+func (b *batchWork) push(ctx context.Context, decisions []decision) []decision {
+	decisions = b.trusted(decisions)
+	slices.SortStableFunc(decisions, func(x, y decision) int {
+		return cmp.Or(cmp.Compare(y.definition.Priority, x.definition.Priority), x.claim.ScheduledAt.Compare(y.claim.ScheduledAt))
+	})
+	var pushes []queue.Push
+	var which []int
+	for i := range decisions {
+		if decisions[i].planned.Push {
+			pushes, which = append(pushes, decisions[i].push()), append(which, i)
+		}
+	}
+	if len(pushes) == 0 {
+		return decisions
+	}
+	failed := map[int]error{}
+	for i, err := range b.s.options.Enqueuer.PushAll(ctx, pushes) {
+		switch {
+		case err == nil:
+			b.s.counters.enqueued.Add(1)
+		case errors.Is(err, queue.ErrForeignTask):
+			decisions[which[i]].foreign = err
+		default:
+			failed[which[i]] = err
+		}
+	}
+	return b.withoutFailed(decisions, failed)
+}
+
+// withoutFailed puts the schedules aside whose enqueue failed. Whether the
+// task arrived is unknown; whoever claims the firing next enqueues it again.
+func (b *batchWork) withoutFailed(decisions []decision, failed map[int]error) []decision {
+	if len(failed) == 0 {
+		return decisions
+	}
+	var rest []decision
+	for i := range decisions {
+		if err := failed[i]; err != nil {
+			b.isolate(decisions[i].claim, err)
+		} else {
+			rest = append(rest, decisions[i])
+		}
+	}
+	return rest
+}
+
+// trusted leaves out the claims that may belong to another worker by now.
+func (b *batchWork) trusted(decisions []decision) []decision {
+	return slices.DeleteFunc(decisions, func(d decision) bool {
+		if b.hold.valid(d.claim) {
+			return false
+		}
+		b.s.counters.stale.Add(1)
+		return true
+	})
+}
+
+// complete tells the store what was decided. It repeats the same call until
+// the store answers or the claims are not trusted any more.
+func (b *batchWork) complete(ctx context.Context, decisions []decision) (claim.CompleteResult, bool) {
+	request := claim.CompleteRequest{AuditBuffered: auditOverlap}
+	for i := range decisions {
+		request.Completions = append(request.Completions, decisions[i].completion())
+	}
+	for attempt := 0; ; attempt++ {
+		result, err := b.s.claims.Complete(ctx, request)
+		if err == nil && len(result.Outcomes) == len(decisions) {
+			return result, true
+		}
+		if !pause(ctx, fullJitter(attempt)) {
+			b.s.counters.stale.Add(int64(len(decisions)))
+			b.s.logger.Warn("claims were not completed; the next worker does it", "claims", len(decisions), "error", err)
+			return claim.CompleteResult{}, false
+		}
+	}
+}
+
+// settled acts on the store's answer to a completion.
+func (b *batchWork) settled(ctx context.Context, d *decision, outcome claim.Outcome) {
+	switch outcome {
+	case claim.CompleteOK, claim.CompleteAlready, claim.CompleteGone:
+		b.hold.drop(d.claim)
+		b.s.counters.completed.Add(1)
+		b.s.failures.clear(d.claim.Schedule)
+		if outcome != claim.CompleteGone {
+			b.soon.add(d.due())
+		}
+		if d.foreign != nil {
+			b.settleForeign(ctx, d)
+		}
+	case claim.CompleteStale:
+		b.hold.drop(d.claim)
+		b.s.counters.stale.Add(1)
+		b.s.cache.forget(d.claim.Schedule)
+	case claim.CompleteCalendar, claim.CompleteMustFire:
+		b.s.cache.forget(d.claim.Schedule)
+		b.later(d.claim, firstPause)
+	case claim.CompleteBadNext:
+		b.isolate(d.claim, errors.New("worker: the store refused the next scheduled time "+d.planned.Next.Format(time.RFC3339Nano)))
+	}
+	c := d.completion()
+	b.s.observer.Decided(DecidedEvent{Schedule: c.Schedule, ScheduledAt: c.ScheduledAt, Type: d.definition.Type, Queue: d.definition.Queue,
+		Decision: c.Decision, Verdict: c.Verdict, Outcome: outcome, Lateness: b.batch.Now.Sub(c.ScheduledAt), Next: c.Next})
+}
+
+// settleForeign closes a firing that can never be enqueued, because somebody
+// else's task has its ID, as failed.
+func (b *batchWork) settleForeign(ctx context.Context, d *decision) {
+	b.s.logger.Error("a firing was not enqueued", "firing", d.claim.Firing(), "error", d.foreign)
+	result, err := b.s.options.Settler.Settle(ctx, claim.SettleRequest{Firing: d.claim.Firing(), Outcome: claim.OutcomeFailed,
+		Error: d.foreign.Error(), KeepRuns: b.s.options.KeepRuns})
+	if err != nil {
+		b.s.logger.Warn("the firing stays open until its audit", "firing", d.claim.Firing(), "error", err)
+		return
+	}
+	b.enqueueReleased(ctx, result.Released)
+}
+
+// enqueueReleased enqueues buffered firings that became free. When that fails
+// the auditor does it.
+func (b *batchWork) enqueueReleased(ctx context.Context, released []claim.Released) {
+	if len(released) == 0 {
+		return
+	}
+	if err := b.s.options.Auditor.Release(ctx, released); err != nil {
+		b.s.logger.Warn("buffered firings wait for their audit", "firings", len(released), "error", err)
+	}
+}
+
+// errNoDefinition reports a claim without a definition.
+var errNoDefinition = errors.New("worker: the store has no definition of the claimed generation: put the schedule again")
+
+// isolate puts a schedule aside with the reason recorded. When the claim turns
+// out to be lost, whoever has it finds the fault anew.
+func (b *batchWork) isolate(c claim.Claim, err error) {
+	failures := b.s.failures.add(c.Schedule)
+	until := b.batch.Now.Add(aside(failures))
+	held, releaseErr := b.release(c, claim.Release{NotBefore: until, EnqueueFailed: true, Error: err.Error()})
+	if !held && releaseErr == nil {
+		b.s.failures.clear(c.Schedule)
+		return
+	}
+	b.soon.add(until)
+	b.s.counters.isolated.Add(1)
+	if failures == 1 {
+		b.s.logger.Error("a schedule was put aside", "schedule", c.Schedule, "until", until, "error", err)
+	}
+	b.s.observer.Isolated(IsolatedEvent{Schedule: c.Schedule, Err: err, Until: until, Failures: failures})
+}
+
+// later hands a claim back that is worth another try after a moment.
+func (b *batchWork) later(c claim.Claim, after time.Duration) {
+	until := b.batch.Now.Add(after)
+	if held, err := b.release(c, claim.Release{NotBefore: until}); held || err != nil {
+		b.soon.add(until)
+	}
+}
+
+// releaseAll hands claims back at once.
+func (b *batchWork) releaseAll(claims []claim.Claim) {
+	for _, c := range claims {
+		if _, err := b.release(c, claim.Release{}); err != nil {
+			b.s.logger.Warn("claims could not be handed back and run out", "error", err)
+			return
+		}
+	}
+}
+
+// releaseTime bounds the release of one claim.
+const releaseTime = 2 * time.Second
+
+// release hands a claim back and reports whether it was held. It does so even
+// when the batch was given up, since that is when it matters; a claim that is
+// lost is not hurt by it.
+func (b *batchWork) release(c claim.Claim, release claim.Release) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
+	release.Schedule, release.Token = c.Schedule, c.Token
+	b.hold.drop(c)
+	held, err := b.s.claims.Release(ctx, release)
+	if err != nil {
+		return false, fmt.Errorf("worker: hand back the claim on %s: %w", c.Schedule, err)
+	}
+	if held {
+		b.s.counters.released.Add(1)
+	}
+	return held, nil
+}
