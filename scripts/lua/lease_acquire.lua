@@ -6,7 +6,7 @@
 -- ARGV[5]  nonce   of this call, never reused
 -- ARGV[6]  ttl_ms  from now
 --
--- Returns  {GRANTED | HELD, owner, token, until_ms}
+-- Returns  {GRANTED | HELD, owner, token, until_ms, now_ms}
 -- Resend   the same owner and nonce get their live grant back
 -- Writes   the lease, when it grants anew
 -- Cost     O(1)
@@ -19,7 +19,7 @@ local held = redis.call("HMGET", KEYS[1], "owner", "nonce", "token", "until_ms")
 local last_token, until_ms = tonumber(held[3] or "0"), tonumber(held[4] or "0")
 if until_ms > now_ms then
   local status = held[1] == owner and held[2] == nonce and "GRANTED" or "HELD"
-  return { status, held[1], last_token, until_ms }
+  return { status, held[1], last_token, until_ms, now_ms }
 end
 
 -- Apply.
@@ -27,4 +27,4 @@ local token = math.max(last_token + 1, now_ms * 1000)
 until_ms = now_ms + ttl_ms
 redis.call("HSET", KEYS[1], "owner", owner, "nonce", nonce, "token", string.format("%.0f", token),
   "until_ms", string.format("%.0f", until_ms))
-return { "GRANTED", owner, token, until_ms }
+return { "GRANTED", owner, token, until_ms, now_ms }

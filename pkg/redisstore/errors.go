@@ -1,0 +1,50 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrNewerFormat reports that a newer version of this program wrote to the
+// namespace. Stop, and upgrade; retrying cannot succeed.
+var ErrNewerFormat = errors.New("redisstore: stored format is newer")
+
+// wrap adds what was being done.
+func wrap(doing string, err error) error { return fmt.Errorf("redisstore: %s: %w", doing, err) }
+
+// unavailable are the first words of replies by a server that works again
+// without anybody changing the call.
+var unavailable = map[string]bool{
+	"LOADING": true, "READONLY": true, "CLUSTERDOWN": true, "MASTERDOWN": true, "TRYAGAIN": true,
+	"BUSY": true, "NOREPLICAS": true, "MISCONF": true, "OOM": true, "MOVED": true, "ASK": true,
+}
+
+// IsUnavailable reports whether the error means that Redis cannot be reached
+// or does not serve now: refused, reset or timed-out connections, a server
+// that loads, fails over, is out of memory or has lost its cluster. Waiting
+// and calling again is the right answer. A call that timed out may have taken
+// effect. A cancelled context is not unavailability; a deadline is.
+func IsUnavailable(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return false
+	}
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return true
+	}
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	word, _, _ := strings.Cut(answer.Error(), " ")
+	return unavailable[word]
+}
