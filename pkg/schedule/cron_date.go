@@ -9,9 +9,10 @@ const (
 	lastYear  = 9999
 )
 
+// The instants that are looked at: in those years in every zone.
 var (
-	firstInstant = daysFromCivil(firstYear, 1, 1) * secondsPerDay
-	lastInstant  = daysFromCivil(lastYear+1, 1, 1)*secondsPerDay - 1
+	firstInstant = daysFromCivil(firstYear, 1, 1)*secondsPerDay + maxShift
+	lastInstant  = daysFromCivil(lastYear+1, 1, 1)*secondsPerDay - maxShift - 1
 )
 
 func floorDiv(a, b int64) int64 {

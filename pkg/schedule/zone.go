@@ -125,7 +125,7 @@ const (
 
 // resolveLocal finds the instants at which the clocks of the zone show that
 // wall time; fields out of range are normalised as if there were no zone. For
-// localOnce first is the instant and second is zero; for localTwice both
+// localOnce first is the instant and again is zero; for localTwice both
 // passes are given; for localMissing first is the first instant after the gap.
 func resolveLocal(location *time.Location, year int, month time.Month, day, hour, minute, second, millisecond int) (first, again time.Time, kind localKind) {
 	// As UTC every wall time exists once, so this is plain arithmetic.
