@@ -281,6 +281,15 @@ func TestCalendarJSON(t *testing.T) {
 	}
 }
 
+// The definition is opaque JSON to stores: it must survive as text.
+func TestDefinitionsSurviveAsText(t *testing.T) {
+	s := decode(t, whole)
+	var copied bytes.Buffer
+	if err := json.Compact(&copied, encode(t, s)); err != nil || !bytes.Equal(copied.Bytes(), encode(t, s)) {
+		t.Errorf("compacting changes it: %v", err)
+	}
+}
+
 func FuzzScheduleJSON(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(`{"id":"a","type":"t","expression":"@every 5m","payload_base64":"AAECAw=="}`))
