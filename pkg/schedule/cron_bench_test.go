@@ -82,6 +82,15 @@ func BenchmarkParse(b *testing.B) {
 			}
 		})
 	}
+	// The longest search: 400 years of months, none of which matches.
+	b.Run("never/belfry", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := ParseCron("0 0 1 * +TUE#5", time.UTC); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("*/5 * * * */robfig", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -90,4 +99,30 @@ func BenchmarkParse(b *testing.B) {
 			}
 		}
 	})
+}
+
+func BenchmarkCount(b *testing.B) {
+	spec := mustCron(b, "*/5 9-17 * * 1-5", benchZone)
+	b.Run("tenYears", func(b *testing.B) {
+		for b.Loop() {
+			spec.countBetween(benchFrom, benchFrom.AddDate(10, 0, 0), 1<<30)
+		}
+	})
+}
+
+// BenchmarkZones walks a spec through a year in which every search meets clock
+// changes that are not cached.
+func BenchmarkZones(b *testing.B) {
+	for _, expression := range []string{"*/5 * * * *", "30 2 * * *"} {
+		spec := mustCron(b, expression, "America/New_York")
+		b.Run(expression, func(b *testing.B) {
+			at := time.Date(2044, 1, 1, 0, 0, 0, 0, time.UTC)
+			for b.Loop() {
+				next, _ := spec.Next(at)
+				if at = next; at.Year() > 2090 {
+					at = time.Date(2044, 1, 1, 0, 0, 0, 0, time.UTC)
+				}
+			}
+		})
+	}
 }

@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -116,7 +118,7 @@ func macroHint(word string) string {
 	if word == "@REBOOT" {
 		return "there is no boot in a fleet; use a one-shot"
 	}
-	for name := range cronMacros {
+	for _, name := range slices.Sorted(maps.Keys(cronMacros)) {
 		if len(word) > 3 && (strings.HasPrefix(name, word) || strings.HasPrefix(word, name) || editDistanceOne(word, name)) {
 			return "did you mean " + strings.ToLower(name) + "?"
 		}

@@ -102,22 +102,9 @@ func parseCronWords(words []string, id ID) (*cronItems, error) {
 	refuse := func(hint string) error {
 		return &FieldError{Field: "cron", Value: whole, Allowed: cronAllowed, Hint: hint}
 	}
-	if len(words) == 0 {
-		return nil, refuse("")
-	}
-	if strings.HasPrefix(words[0], "@") {
-		name := strings.ToUpper(words[0])
-		macro, known := cronMacros[name]
-		if !known {
-			return nil, refuse(macroHint(name))
-		}
-		if len(words) > 1 {
-			return nil, refuse("a macro stands alone")
-		}
-		words = strings.Fields(macro)
-	}
-	if strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ=") {
-		return nil, refuse("one time zone is enough")
+	words, hint, ok := expandMacro(words)
+	if !ok {
+		return nil, refuse(hint)
 	}
 	items := &cronItems{count: len(words)}
 	var first int
@@ -145,6 +132,28 @@ func parseCronWords(words []string, id ID) (*cronItems, error) {
 		items.lists[fieldYear] = []cronItem{{star: true, from: minCronYear, to: maxCronYear}}
 	}
 	return items, nil
+}
+
+// expandMacro replaces a macro by its fields. It is not ok, with a hint, when
+// the words can be no expression at all.
+func expandMacro(words []string) (expanded []string, hint string, ok bool) {
+	switch {
+	case len(words) == 0:
+		return nil, "", false
+	case strings.HasPrefix(words[0], "TZ="), strings.HasPrefix(words[0], "CRON_TZ="):
+		return nil, "one time zone is enough", false
+	case !strings.HasPrefix(words[0], "@"):
+		return words, "", true
+	}
+	name := strings.ToUpper(words[0])
+	macro, known := cronMacros[name]
+	switch {
+	case !known:
+		return nil, macroHint(name), false
+	case len(words) > 1:
+		return nil, "a macro stands alone", false
+	}
+	return strings.Fields(macro), "", true
 }
 
 // countHint guesses at what a wrong number of fields was meant to be.
