@@ -62,7 +62,7 @@ func (s *Store) entries(ctx context.Context, found map[schedule.ID]*observed) (m
 	for _, o := range found {
 		if o.record.policy&policyCalendar != 0 {
 			var err error
-			if calendars, err = s.Calendars(ctx); err != nil {
+			if calendars, _, err = s.Calendars(ctx); err != nil {
 				return nil, err
 			}
 			break

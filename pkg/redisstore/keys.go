@@ -68,6 +68,9 @@ func (k keys) calendars() string { return k.key(controlTag, "cal") }
 func (k keys) workers() string { return k.key(controlTag, "workers") }
 func (k keys) members() string { return k.key(controlTag, "members") }
 
+// periodic holds the periodic tasks, see scripts/lua/lib/periodic.lua.
+func (k keys) periodic() string { return k.key(controlTag, "periodic") }
+
 func (k keys) lease(name string) string { return k.key(controlTag, "lease:"+name) }
 
 // wakeChannel carries a message whenever something became due earlier.
@@ -94,14 +97,24 @@ func shardOf(id schedule.ID, shards int) int {
 
 // Members of the index of IDs, labels and calendars: a prefix, \x01 and the
 // ID, so that one prefix lists IDs in order.
-const indexMark = "\x01"
+const (
+	indexMark       = "\x01"
+	calendarMark    = "\x02" // begins the members for calendars
+	beyondCalendars = "\x03"
+)
 
 func idMember(id schedule.ID) string              { return indexMark + string(id) }
 func labelPrefix(key, value string) string        { return key + "=" + value + indexMark }
-func calendarPrefix(name string) string           { return "\x02" + name + indexMark }
+func calendarPrefix(name string) string           { return calendarMark + name + indexMark }
 func member(prefix string, id schedule.ID) string { return prefix + string(id) }
 func after(prefix string, id schedule.ID) string  { return "(" + prefix + string(id) }
 func beyond(prefix string) string                 { return "(" + strings.TrimSuffix(prefix, indexMark) + "\x02" }
 func idOfMember(prefix, text string) schedule.ID {
 	return schedule.ID(strings.TrimPrefix(text, prefix))
+}
+
+// calendarOfMember splits a member for a calendar.
+func calendarOfMember(text string) (name string, id schedule.ID) {
+	name, rest, _ := strings.Cut(strings.TrimPrefix(text, calendarMark), indexMark)
+	return name, schedule.ID(rest)
 }

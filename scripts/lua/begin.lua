@@ -50,7 +50,7 @@ end
 local function busy_for()
   if firing.state == RUNNING and firing.lease_ms > now_ms then return firing.lease_ms - now_ms end
   if overlap_policy(r) ~= CANCEL_OTHER or r.open < 2 then return end
-  for other_id in items(r, open_list(r)) do
+  for _, other_id in ipairs(firing_ids(r, open_list(r))) do
     local other = other_id ~= id and get_firing(other_id)
     if other and other.state == RUNNING and other.lease_ms > now_ms then return other.lease_ms - now_ms end
   end

@@ -19,10 +19,13 @@ func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
 
 // scripts are all that embed.go exports, by file name.
 var scripts = map[string]*redis.Script{
-	"announce": Announce, "audit": Audit, "begin": Begin, "claim": Claim, "complete": Complete,
-	"configure": Configure, "finish": Finish, "heartbeat": Heartbeat, "lease_acquire": LeaseAcquire,
+	"announce": Announce, "audit": Audit, "begin": Begin, "calendars": Calendars, "claim": Claim, "complete": Complete,
+	"configure": Configure, "finish": Finish, "heartbeat": Heartbeat, "insist": Insist, "lease_acquire": LeaseAcquire,
 	"lease_lookup": LeaseLookup, "lease_release": LeaseRelease, "lease_renew": LeaseRenew, "mark": Mark,
 	"members": Members, "pause": Pause, "put": Put, "read": Read, "redrive": Redrive, "release": Release,
+	"periodic_claim": PeriodicClaim, "periodic_complete": PeriodicComplete, "periodic_ensure": PeriodicEnsure,
+	"periodic_list": PeriodicList, "periodic_pause": PeriodicPause, "periodic_renew": PeriodicRenew,
+	"periodic_resume": PeriodicResume, "periodic_trigger": PeriodicTrigger,
 	"remove": Remove, "renew": Renew, "resume": Resume, "settle": Settle, "stats": Stats, "trigger": Trigger,
 }
 

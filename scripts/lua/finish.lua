@@ -43,7 +43,7 @@ local run = {
 -- repeat_release names what a lost reply released.
 local function repeat_release()
   if not r or overlap_policy(r) == ALLOW or r.open == 0 then return end
-  for open_id in items(r, open_list(r)) do
+  for _, open_id in ipairs(firing_ids(r, open_list(r))) do
     local open = get_firing(open_id)
     if open and open.state == INTENT and has_bit(open.flags, RELEASED) then
       released[#released + 1] = open_id

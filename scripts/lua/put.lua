@@ -33,7 +33,7 @@
 -- ARGV[32..]  index members
 --
 -- Returns  {status, version, generation, next_ms, created}
---          OK; UNCHANGED the stored definition is equal; DUPLICATE request known; CONFLICT another version is stored;
+--          OK; UNCHANGED the stored definition is equal and nothing is replaced; DUPLICATE request known; CONFLICT another version is stored;
 --          RACE the pending time moved since the plan was made, plan again
 -- Resend   DUPLICATE, changes nothing
 -- Writes   all but skp, bf, bfq, evt
@@ -78,7 +78,7 @@ if is_known(request) then
   return { "DUPLICATE", tonumber(version), tonumber(generation), tonumber(first_next_ms), tonumber(created) }
 end
 if expected_version ~= (r and r.version or 0) then return answer("CONFLICT", 0) end
-if r and redis.call("HGET", DEFINITION, id) == definition then return answer("UNCHANGED", 0) end
+if r and not replace and redis.call("HGET", DEFINITION, id) == definition then return answer("UNCHANGED", 0) end
 if r and replace and r.next_ms ~= expected_next_ms then return answer("RACE", 0) end
 local created = not r
 r = r or new_schedule(id)

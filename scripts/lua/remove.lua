@@ -24,7 +24,7 @@ local id, generation = ARGV[4], tonumber(ARGV[5])
 -- Decide.
 local r = get_schedule(id)
 if not r or r.generation ~= generation then return "GONE" end
-for firing_id in items(r, buffer_list(r) .. open_list(r)) do drop_firing(firing_id) end
+for _, firing_id in ipairs(firing_ids(r, buffer_list(r) .. open_list(r))) do drop_firing(firing_id) end
 set_token(r, 0)
 set_buffered(r, 0)
 count(COUNTED[r.state], -1)

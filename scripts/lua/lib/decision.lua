@@ -4,7 +4,7 @@
 -- refusal says why a completion changes nothing, or nil.
 local function refusal(r, c, firing, calendars)
   if not r then return "GONE" end
-  if r.token ~= c.token or r.next_ms ~= c.at_ms then
+  if c.token == 0 or r.token ~= c.token or r.next_ms ~= c.at_ms then
     return r.high_water_ms >= c.at_ms and "ALREADY" or "STALE"
   end
   local last_ms = math.max(c.at_ms, c.last_ms)

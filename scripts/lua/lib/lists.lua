@@ -28,13 +28,11 @@ end
 -- item_of is what a list says of a firing.
 local function item_of(r, firing_id) return string.sub(firing_id, #r.id + 2) end
 
--- items walks a list and gives firing IDs.
-local function items(r, list)
-  local walk = string.gmatch(list, "([^,]+),")
-  return function()
-    local item = walk()
-    return item and r.id .. ":" .. item
-  end
+-- firing_ids are what a list names.
+local function firing_ids(r, list)
+  local ids = {}
+  for item in string.gmatch(list, "([^,]+),") do ids[#ids + 1] = r.id .. ":" .. item end
+  return ids
 end
 
 local function contains(list, item) return string.find("," .. list, "," .. item .. ",", 1, true) ~= nil end

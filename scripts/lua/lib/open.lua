@@ -17,7 +17,7 @@ end
 
 -- ask_cancel asks every listed open firing to end; the auditor looks at once.
 local function ask_cancel(r)
-  for id in items(r, open_list(r)) do
+  for _, id in ipairs(firing_ids(r, open_list(r))) do
     local firing = get_firing(id)
     if firing and not has_bit(firing.flags, CANCEL_ASKED) then
       firing.flags = firing.flags + CANCEL_ASKED

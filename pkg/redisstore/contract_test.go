@@ -1,0 +1,47 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/belfryhq/belfry/internal/redistest"
+	"github.com/belfryhq/belfry/internal/storetest"
+	"github.com/belfryhq/belfry/pkg/redisstore"
+)
+
+// open returns a backend of the contract suite.
+func open(backend redistest.Backend) storetest.Backend {
+	return func(t *testing.T, now func() time.Time) storetest.Stores {
+		client, namespace := backend.Dial(t), redistest.Namespace()
+		var stores func(wall func() time.Time) storetest.Stores
+		stores = func(wall func() time.Time) storetest.Stores {
+			s, err := redisstore.New(client, redisstore.Options{Namespace: namespace, Now: now, Wall: wall})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Waker: s, Roster: s,
+				Check: invariants(s), Calendars: s.PutCalendars, Peer: stores}
+		}
+		return stores(nil)
+	}
+}
+
+// invariants joins what Check reports.
+func invariants(s *redisstore.Store) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		violations, err := s.Check(ctx)
+		for _, v := range violations {
+			err = errors.Join(err, fmt.Errorf("%s", v))
+		}
+		return err
+	}
+}
+
+func TestContract(t *testing.T) {
+	for _, backend := range redistest.Backends() {
+		t.Run(backend.Name, func(t *testing.T) { storetest.Run(t, open(backend)) })
+	}
+}
