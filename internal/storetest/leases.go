@@ -241,27 +241,19 @@ func wakes(e *env) {
 	sleeping, stop := context.WithCancel(ctx)
 	wake, healthy, err := e.Waker.Wake(sleeping)
 	e.must("Wake", err)
-	acts := map[string]func(){
-		"Put":     func() { e.put(every("a")) },
-		"Resume":  func() { e.resume("a") },
-		"Trigger": func() { e.trigger("a", schedule.TriggerOptions{}) },
-	}
-	e.put(every("a")) // Resume and Trigger need it
 	awaitHealthy(ctx, e, healthy)
-	for name, act := range acts {
-		for len(wake) > 0 {
-			<-wake
-		}
-		if name == "Put" {
-			e.remove("a")
-		}
-		act()
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			e.Fatalf("no wake-up after %s", name)
-		}
-	}
+	// Each is due before all others: only then sleepers need to know.
+	e.put(every("a", hourly(4)))
+	awaitWake(ctx, e, wake, "the first Put")
+	e.put(every("b", hourly(3)))
+	awaitWake(ctx, e, wake, "a Put with an earlier time")
+	e.pause("b", schedule.PauseOptions{})
+	e.resume("b")
+	awaitWake(ctx, e, wake, "Resume")
+	e.trigger("a", schedule.TriggerOptions{})
+	awaitWake(ctx, e, wake, "Trigger")
+	e.put(every("a", hourly(2)))
+	awaitWake(ctx, e, wake, "an edit to an earlier time")
 	stop()
 	for open := true; open; {
 		select {
@@ -269,6 +261,20 @@ func wakes(e *env) {
 		case <-ctx.Done():
 			e.Fatal("the channel is open after its context ended")
 		}
+	}
+}
+
+func hourly(n int) func(*schedule.Schedule) {
+	return func(s *schedule.Schedule) { s.Specs[0].Every = time.Duration(n) * time.Hour }
+}
+
+// awaitWake waits for one wake-up.
+func awaitWake(ctx context.Context, e *env, wake <-chan struct{}, act string) {
+	e.Helper()
+	select {
+	case <-wake:
+	case <-ctx.Done():
+		e.Fatalf("no wake-up after %s", act)
 	}
 }
 
