@@ -65,6 +65,7 @@ type data struct {
 	leases    map[string]*lease
 	members   map[string]claim.Member
 	wakers    map[chan struct{}]struct{}
+	periodic  map[string]*periodic
 }
 
 // New returns an empty store.
@@ -94,6 +95,7 @@ func New(options Options) (*Store, error) {
 		leases:    map[string]*lease{},
 		members:   map[string]claim.Member{},
 		wakers:    map[chan struct{}]struct{}{},
+		periodic:  map[string]*periodic{},
 	}}, nil
 }
 
