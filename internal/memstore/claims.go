@@ -279,7 +279,7 @@ func (s *Store) Release(ctx context.Context, release claim.Release) (bool, error
 	}
 	r.notBefore = millis(release.NotBefore)
 	if release.EnqueueFailed {
-		r.lastError = clip(release.Error)
+		r.enqueueError = clip(release.Error)
 		if s.failed(r, now) {
 			r.notBefore = time.Time{}
 		}

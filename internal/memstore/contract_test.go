@@ -36,3 +36,10 @@ func TestContract(t *testing.T) {
 		})
 	}
 }
+
+// TestModel compares the model with itself on other shards: the operations
+// must be deterministic, and nothing may depend on where a schedule lives.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	storetest.Model(t, open(3))
+}

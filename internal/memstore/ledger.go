@@ -84,8 +84,7 @@ func (d *data) beginOpen(r *record, f *firing, request claim.BeginRequest, now t
 	f.leaseUntil = millis(now.Add(request.Lease))
 	f.audit = millis(f.leaseUntil.Add(request.Lease))
 	r.passed(f)
-	r.last = claim.RunRecord{Firing: f.id, Started: now}
-	r.lastStatus = schedule.LastRunning
+	r.note = note{status: schedule.LastRunning, run: claim.Run{Firing: f.id, Token: f.token}, started: now}
 	return claim.BeginResult{Answer: claim.BeginRun, Token: f.token, Attempt: f.attempt}
 }
 
@@ -122,11 +121,7 @@ func (d *data) settle(r *record, f *firing, run claim.RunRecord, keep int, now t
 
 // keep makes the run the schedule's last one and appends it to the run log.
 func (r *record) keep(run claim.RunRecord, keep int) {
-	r.last, r.lastError = run, run.Error
-	r.lastStatus = schedule.LastFailed
-	if run.Outcome == claim.OutcomeSucceeded || run.Outcome == claim.OutcomeCancelled {
-		r.lastStatus = schedule.LastCompleted
-	}
+	r.last, r.note, r.enqueueError = run, note{}, ""
 	if keep > 0 {
 		r.log = append([]claim.RunRecord{run}, r.log...)
 		r.log = r.log[:min(len(r.log), keep)]
@@ -181,6 +176,9 @@ func (s *Store) Finish(ctx context.Context, request claim.FinishRequest) (claim.
 	switch repeat := f.state != claim.FiringRunning; {
 	case request.HandBack && !repeat:
 		f.attempt--
+		if r.note.run == request.Run {
+			r.note = note{}
+		}
 		f.yield(claim.FiringEnqueued, now)
 	case request.Outcome == claim.OutcomeRetrying && !repeat:
 		f.yield(claim.FiringWaiting, millis(now.Add(request.RetryAfter)))

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -21,11 +22,11 @@ func (r *record) entry() schedule.Entry {
 		Generation: r.generation, Version: r.version, State: r.state(), NextAt: r.next,
 		CreatedAt: r.created, UpdatedAt: r.updated,
 		PausedBy: r.pausedBy, PauseReason: r.pauseReason, PausedAt: r.pausedAt,
-		LastRunAt: r.last.Started, LastStatus: r.lastStatus, LastError: r.lastError, LastDuration: r.last.Duration,
 		RunCount: r.runs, FailCount: r.failures, ConsecutiveFails: r.consecutive,
 		Claimed: r.token != 0, Open: len(r.open), Buffered: len(r.buffer), Fired: r.fired,
 		Verdicts: slices.Clone(r.ranges),
 	}
+	r.lastRun(&status)
 	if !r.next.IsZero() {
 		status.DueAt = later(r.next, r.notBefore)
 	}
@@ -33,6 +34,27 @@ func (r *record) entry() schedule.Entry {
 		status.PausedUntil = r.until
 	}
 	return schedule.Entry{Schedule: r.definition(), Status: status}
+}
+
+// lastRun fills in the last run, or the one that began since.
+func (r *record) lastRun(status *schedule.Status) {
+	switch r.last.Outcome {
+	case "":
+	case claim.OutcomeSucceeded, claim.OutcomeCancelled:
+		status.LastStatus = schedule.LastCompleted
+	default:
+		status.LastStatus = schedule.LastFailed
+	}
+	status.LastRunAt, status.LastDuration, status.LastError = r.last.Started, r.last.Duration, r.last.Error
+	if r.enqueueError != "" {
+		status.LastError = r.enqueueError
+	}
+	if !r.note.started.IsZero() {
+		status.LastRunAt, status.LastDuration = r.note.started, 0
+	}
+	if r.note.status != schedule.LastNone {
+		status.LastStatus = r.note.status
+	}
 }
 
 // List returns a page in ascending order of ID.

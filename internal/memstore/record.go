@@ -59,10 +59,18 @@ type record struct {
 
 	consecutive    int64 // failures
 	runs, failures int64
-	last           claim.RunRecord // the last run, Outcome "" while it is running
-	lastStatus     schedule.LastStatus
-	lastError      string
+	last           claim.RunRecord   // the last run that ended; Outcome "": none
+	note           note              // what happened since
+	enqueueError   string            // of a claim that was released since
 	log            []claim.RunRecord // newest first
+}
+
+// A note says what happened to a schedule since its last run ended: another
+// began, or the breaker disabled it.
+type note struct {
+	status  schedule.LastStatus // LastNone, LastRunning or LastDisabled
+	run     claim.Run           // the one running
+	started time.Time
 }
 
 // A firing is a ledger record.
@@ -279,7 +287,7 @@ func (d *data) failed(r *record, now time.Time) bool {
 	if coolDown := r.definition().CoolDown; coolDown > 0 {
 		r.until = millis(now.Add(coolDown))
 	}
-	r.lastStatus = schedule.LastDisabled
+	r.note = note{status: schedule.LastDisabled, started: r.note.started}
 	return true
 }
 
