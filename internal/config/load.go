@@ -225,3 +225,22 @@ func isListenAddr(addr string) bool {
 	n, err := strconv.Atoi(port)
 	return err == nil && n >= 0 && n <= 65535
 }
+
+// LoadRedis is Load for programs that need the store alone: it reads the
+// variables of block Redis and refuses an environment without a URL.
+func LoadRedis(environ map[string]string) (Redis, error) {
+	own := map[string]string{}
+	if environ == nil {
+		environ = env.ToMap(os.Environ())
+	}
+	for name, value := range environ {
+		if strings.HasPrefix(name, "BELFRY_REDIS_") || name == "BELFRY_NAMESPACE" {
+			own[name] = value
+		}
+	}
+	worker, err := Load(own)
+	if err == nil && worker.Redis.URL.IsZero() {
+		err = &schedule.FieldError{Field: "BELFRY_REDIS_URL", Value: "", Allowed: "redis://HOST:PORT and other forms, see docs/CONFIGURATION.md"}
+	}
+	return worker.Redis, err
+}

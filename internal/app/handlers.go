@@ -1,0 +1,71 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/belfryhq/belfry/internal/config"
+	"github.com/belfryhq/belfry/internal/demo"
+	"github.com/belfryhq/belfry/pkg/handler"
+	"github.com/belfryhq/belfry/pkg/schedule"
+	"github.com/belfryhq/belfry/pkg/worker"
+)
+
+// register gives the worker its stock handlers. A type that is not allowed
+// here has no handler, so its tasks are left to other workers.
+func (p *program) register(w *worker.Worker) error {
+	handlers, err := stockHandlers(p.settings.Handlers, p.logger)
+	if err != nil {
+		return err
+	}
+	if p.Demo {
+		handlers[demo.TypeFlaky] = asynq.HandlerFunc(demo.Flaky)
+	}
+	for taskType, h := range handlers {
+		w.Handle(taskType, h)
+	}
+	return nil
+}
+
+// Variables by the fields that the handlers refuse.
+var handlerVariables = map[string]string{
+	"allowed_hosts": "BELFRY_HTTP_HOSTS", "commands": "BELFRY_EXEC_ALLOW", "dirs": "BELFRY_EXEC_DIRS", "env": "BELFRY_EXEC_ENV",
+}
+
+func stockHandlers(c config.Handlers, logger *slog.Logger) (map[string]asynq.Handler, error) {
+	handlers := map[string]asynq.Handler{}
+	add := func(taskType string, h asynq.Handler, err error) error {
+		var field *schedule.FieldError
+		if errors.As(err, &field) && handlerVariables[field.Field] != "" {
+			named := *field
+			named.Field = handlerVariables[field.Field]
+			return &named
+		}
+		handlers[taskType] = h
+		return err
+	}
+	logHandler, err := handler.NewLog(handler.LogOptions{Logger: logger})
+	if err := add("log", logHandler, err); err != nil {
+		return nil, err
+	}
+	if len(c.HTTPHosts) > 0 {
+		options := handler.HTTPOptions{AllowedHosts: c.HTTPHosts, Secret: []byte(c.HTTPSecret.Reveal())}
+		if slices.Equal(c.HTTPHosts, []string{"*"}) {
+			options.AllowedHosts, options.AllowAll = nil, true
+		}
+		h, err := handler.NewHTTP(options)
+		if err := add("http", h, err); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.ExecAllow) > 0 {
+		h, err := handler.NewExec(handler.ExecOptions{Commands: c.ExecAllow, Dirs: c.ExecDirs, Env: c.ExecEnv})
+		if err := add("exec", h, err); err != nil {
+			return nil, err
+		}
+	}
+	return handlers, nil
+}

@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/belfryhq/belfry/pkg/gocronx"
+)
+
+// Housekeeping: what happens now and then and hurts nobody when it is late.
+// The claim loop is not among it, on purpose.
+const (
+	announceCron = "*/10 * * * * *" // every 10 s
+	announceTime = 5 * time.Second  // bounds one announcement
+	memberAge    = 25 * time.Second // a member unseen for longer is gone
+	countsCron   = "0 */5 * * * *"  // every 5 min
+	stopTime     = 2 * time.Second  // for jobs under way
+)
+
+// A housekeeping is a running gocron scheduler.
+type housekeeping struct {
+	scheduler gocron.Scheduler
+	logger    *slog.Logger
+}
+
+// startHousekeeping announces the worker at once, then starts its jobs.
+func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
+	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(stopTime),
+		gocron.WithLogger(gocronLogger{w.options.Logger}))
+	if err != nil {
+		return nil, fmt.Errorf("worker: housekeeping: %w", err)
+	}
+	var announced bool
+	jobs := []struct {
+		name, cron string
+		run        func()
+	}{
+		{"announce", announceCron, func() { announced = w.announce(ctx, announced) }},
+		{"counts", countsCron, w.logCounts},
+	}
+	for _, job := range jobs {
+		options := []gocron.JobOption{gocron.WithName(job.name), gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})),
+			gocron.WithSingletonMode(gocron.LimitModeReschedule)}
+		if job.name == "announce" {
+			options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
+		}
+		if _, err := scheduler.NewJob(gocron.CronJob(job.cron, true), gocron.NewTask(job.run), options...); err != nil {
+			_ = scheduler.Shutdown() // the error below says more
+			return nil, fmt.Errorf("worker: housekeeping job %s: %w", job.name, err)
+		}
+	}
+	scheduler.Start()
+	return &housekeeping{scheduler: scheduler, logger: w.options.Logger}, nil
+}
+
+func (h *housekeeping) stop() {
+	if err := h.scheduler.Shutdown(); err != nil {
+		h.logger.Warn("housekeeping did not stop in time", "error", err)
+	}
+}
+
+// announce tells the fleet that this worker is alive, and learns who else is.
+// It returns whether that worked; a failure is logged when it is news.
+func (w *Worker) announce(ctx context.Context, before bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, announceTime)
+	defer cancel()
+	err := w.store.Announce(ctx, w.member())
+	if err == nil {
+		members, readErr := w.store.Members(ctx, memberAge)
+		if err = readErr; err == nil && w.scheduler != nil {
+			w.scheduler.UpdatePeers(members)
+		}
+		if err == nil {
+			w.warnTimeZones(members, before)
+		}
+	}
+	if err != nil && before && ctx.Err() == nil {
+		w.options.Logger.Warn("the roster does not answer", "error", err)
+	}
+	return err == nil
+}
+
+// logCounts writes a line of totals, so that a log shows that work goes on.
+func (w *Worker) logCounts() {
+	c := w.Counts()
+	w.options.Logger.Info("totals", "claimed", c.Claimed, "enqueued", c.Enqueued, "completed", c.Completed,
+		"released", c.Released, "stale", c.Stale, "isolated", c.Isolated, "audits", c.Swept)
+}
+
+// gocronLogger routes gocron's messages.
+type gocronLogger struct{ logger *slog.Logger }
+
+func (l gocronLogger) Debug(msg string, args ...any) {
+	l.logger.Debug("gocron", "text", msg, "detail", fmt.Sprint(args...))
+}
+func (l gocronLogger) Info(msg string, args ...any) {
+	l.logger.Debug("gocron", "text", msg, "detail", fmt.Sprint(args...))
+}
+func (l gocronLogger) Warn(msg string, args ...any) {
+	l.logger.Warn("gocron", "text", msg, "detail", fmt.Sprint(args...))
+}
+func (l gocronLogger) Error(msg string, args ...any) {
+	l.logger.Error("gocron", "text", msg, "detail", fmt.Sprint(args...))
+}

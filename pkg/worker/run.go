@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/belfryhq/belfry/pkg/queue"
+)
+
+// errNoHandlers reports a worker that could run nothing.
+var errNoHandlers = errors.New("worker: no handlers: register one with Handle before Run")
+
+// Run works until ctx ends, then stops in order within Options.Drain and
+// returns nil. Redis being away is not an error: Run waits for it, from the
+// start on. A worker runs once.
+func (w *Worker) Run(ctx context.Context) error {
+	if len(w.types()) == 0 {
+		return errNoHandlers
+	}
+	if w.running.Swap(true) {
+		return errRunTwice
+	}
+	w.options.Logger.Info("worker starts", "worker", w.options.ID, "namespace", w.options.Namespace,
+		"queues", w.options.Queues, "types", w.types(), "timezone_data", TimeZoneFingerprint(), "timezone_source", TimeZoneSource())
+	server := w.newServer()
+	if err := server.Start(w.middleware.Wrap(asynq.HandlerFunc(w.dispatch))); err != nil {
+		return fmt.Errorf("worker: start the asynq server: %w", err)
+	}
+	housekeeping, err := w.startHousekeeping(ctx)
+	if err != nil {
+		server.Shutdown()
+		return err
+	}
+	err = w.schedule(ctx)
+	w.stop(server, housekeeping)
+	return err
+}
+
+// schedule runs the scheduling half until ctx ends. A fault of it alone, such
+// as a store of another format, ends the worker.
+func (w *Worker) schedule(ctx context.Context) error {
+	if w.scheduler == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return w.scheduler.Run(ctx)
+}
+
+// grace is the part of Drain that enqueues in progress may take; the rest is
+// for handlers.
+func (o *Options) grace() time.Duration { return min(o.ClaimTTL/2, o.Drain/5) }
+
+// stop ends what Run started. When it begins, the claims are settled or handed
+// back already.
+func (w *Worker) stop(server *asynq.Server, housekeeping *housekeeping) {
+	w.draining.Store(true)
+	began := time.Now()
+	w.options.Logger.Info("draining", "worker", w.options.ID, "at_most", w.options.Drain)
+	var group sync.WaitGroup
+	group.Go(server.Shutdown)
+	group.Go(housekeeping.stop)
+	group.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	if err := w.store.Withdraw(ctx, w.options.ID); err != nil {
+		w.options.Logger.Warn("leaving the roster failed; the entry expires", "error", err)
+	}
+	if err := w.enqueuer.Close(); err != nil {
+		w.options.Logger.Warn("closing the enqueuer failed", "error", err)
+	}
+	w.options.Logger.Info("worker stopped", "worker", w.options.ID, "after", time.Since(began).Round(time.Millisecond))
+}
+
+// farewell bounds the last call to Redis.
+const farewell = time.Second
+
+func (w *Worker) newServer() *asynq.Server {
+	return asynq.NewServerFromRedisClient(w.options.QueueRedis, asynq.Config{
+		Concurrency:       w.options.Concurrency,
+		Queues:            w.options.Queues,
+		TaskCheckInterval: w.options.PollInterval,
+		// When retries and handed-back tasks are moved to their queue.
+		DelayedTaskCheckInterval: time.Second,
+		RetryDelayFunc:           w.middleware.RetryDelay,
+		IsFailure:                w.middleware.IsFailure,
+		ShutdownTimeout:          w.options.Drain - w.options.grace(),
+		Logger:                   queue.NewAsynqLogger(w.options.Logger),
+		LogLevel:                 asynq.WarnLevel,
+	})
+}
