@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"os"
 	"testing"
 	"time"
 )
@@ -77,8 +76,8 @@ func TestResolveLocal(t *testing.T) {
 // instant.
 func TestSegments(t *testing.T) {
 	t.Parallel()
-	step := int64(45 * secondsPerDay)
-	if os.Getenv("BELFRY_TEST_LONG") == "1" {
+	step := int64(90 * secondsPerDay)
+	if longTest() {
 		step = secondsPerDay / 2
 	}
 	end := time.Date(2110, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
@@ -87,7 +86,7 @@ func TestSegments(t *testing.T) {
 		for at := int64(0); at < end; at += step {
 			instants = append(instants, at)
 		}
-		for year := int64(1971); year < 2110; year += 1 {
+		for year := int64(1971); year < 2110; year++ {
 			newYear := daysFromCivil(year, 1, 1) * secondsPerDay
 			instants = append(instants, newYear-secondsPerDay, newYear-1, newYear)
 		}
