@@ -53,8 +53,12 @@ func (s *Schedule) buildSpec(p *problems) (Spec, []namedSpec) {
 		p.refuse("specs", itoa(len(s.Specs))+" specs", "at most "+itoa(maxParts))
 		return nil, nil
 	}
-	before := len(*p)
+	before, instants := len(*p), 0
 	for i, definition := range s.Specs {
+		if instants += len(definition.At); instants > maxInstants {
+			p.refuse("specs", itoa(instants)+" instants", "at most "+itoa(maxInstants)+" instants in at, together")
+			break
+		}
 		field := indexed("specs", i)
 		if local, ok := s.zone(p, field+".timezone", definition.Timezone, zone); ok {
 			spec, err := definition.build(field, s.ID, local)
@@ -144,8 +148,13 @@ func (s *Schedule) buildWindows(p *problems, field string, list []Window, lookup
 		return nil // reported with the spec
 	}
 	var all []window
+	dates := 0
 	for i, definition := range list {
 		at := indexed(field, i)
+		if dates += len(definition.Dates); dates > maxDates {
+			p.refuse(field, itoa(dates)+" dates", "at most "+itoa(maxDates)+" dates together; use a calendar")
+			return nil
+		}
 		location, ok := s.zone(p, at+".timezone", definition.Timezone, schedule)
 		switch {
 		case !ok:

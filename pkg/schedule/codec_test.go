@@ -75,8 +75,8 @@ func TestScheduleJSONHasEveryField(t *testing.T) {
 }
 
 func TestScheduleJSONIsCanonical(t *testing.T) {
-	short := decode(t, `{"id": "a", "type": "t", "expression": " @daily ", "metadata": {"b": 1, "a": 2}, "labels": {}, "except": []}`)
-	long := decode(t, `{"type": "t", "expression": "@daily", "queue": "default", "max_retry": 3, "timeout": "30m", "retention": "PT600S",
+	short := decode(t, `{"id": "a", "type": "t", "expression": " 0 0\t* *  * ", "metadata": {"b": 1, "a": 2}, "labels": {}, "except": []}`)
+	long := decode(t, `{"type": "t", "expression": "0 0 * * *", "queue": "default", "max_retry": 3, "timeout": "30m", "retention": "PT600S",
 		"missed": "latest", "overlap": "allow", "effect": "at_least_once", "metadata": {"a": 2, "b": 1}, "id": "a", "paused": false, "jitter": "0s"}`)
 	short.Normalize()
 	long.Normalize()

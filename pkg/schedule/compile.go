@@ -21,7 +21,8 @@ type Compiled struct {
 
 // Compile checks a definition and prepares it. Calendars are given by value:
 // every one that the definition names must be among them, others are ignored.
-// It returns all *FieldErrors joined.
+// It returns all *FieldErrors joined. Do not change lists and maps of the
+// definition afterwards; the result shares them.
 func Compile(definition Schedule, calendars []Calendar) (*Compiled, error) {
 	definition.Normalize()
 	var p problems
@@ -132,12 +133,6 @@ func (c *Compiled) prevAfter(before, after time.Time) (time.Time, bool) {
 // ended reports whether the bounds exclude a scheduled time at its end.
 func (c *Compiled) ended(t time.Time) bool {
 	return !c.definition.Ends.IsZero() && !t.Before(c.definition.Ends)
-}
-
-// excluded reports whether the bounds or windows exclude the instant.
-func (c *Compiled) excluded(t time.Time) bool {
-	fires, _, _ := c.windows.span(t.UnixMilli())
-	return !fires || t.Before(c.definition.Starts) || c.ended(t)
 }
 
 // First returns the first scheduled time of a schedule that is created at now:

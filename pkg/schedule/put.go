@@ -15,7 +15,8 @@ type PutPlan struct {
 // stored definition, nil for a creation; pending is its pending scheduled
 // time, zero if it has none. Now is the store's clock, and must not be earlier
 // than the newest scheduled time that has a verdict, so that Next is later
-// than that.
+// than that. If the pending one is claimed and still fires, pass the one that
+// follows it instead, which is old.Next(pending).
 //
 // The "when" is specs, zones, bounds and windows; a named calendar counts by
 // its name. If it is the same, the pending time stays, past or not, with the

@@ -21,8 +21,8 @@ const (
 var labelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
 
 // Normalize fills in the defaults for zero values, cuts Starts, Ends and
-// anchors to whole milliseconds in UTC, sorts the names in Metadata and turns
-// empty lists into nil, so that definitions that mean the same have the same
+// anchors to whole milliseconds in UTC, leaves single spaces in expressions,
+// sorts the names in Metadata and turns empty lists into nil, so that definitions that mean the same have the same
 // JSON. It does not check anything; see [Schedule.Validate].
 func (s *Schedule) Normalize() {
 	setDefault(&s.Queue, DefaultQueue)
@@ -38,7 +38,7 @@ func (s *Schedule) Normalize() {
 		retries := DefaultMaxRetry
 		s.MaxRetry = &retries
 	}
-	s.Expression = strings.TrimSpace(s.Expression)
+	s.Expression = singleSpaces(s.Expression)
 	s.Starts, s.Ends = wholeMillis(s.Starts), wholeMillis(s.Ends)
 	if metadata, err := canonicalJSON(s.Metadata); err == nil {
 		s.Metadata = metadata
@@ -55,6 +55,7 @@ func (s *Schedule) Normalize() {
 	}
 	s.Specs = slices.Clone(s.Specs) // the caller's own list stays as it is
 	for i := range s.Specs {
+		s.Specs[i].Cron = singleSpaces(s.Specs[i].Cron)
 		s.Specs[i].Anchor = wholeMillis(s.Specs[i].Anchor)
 		emptyIsNil(&s.Specs[i].At)
 	}
@@ -71,6 +72,15 @@ func emptyIsNil[T any](list *[]T) {
 	if len(*list) == 0 {
 		*list = nil
 	}
+}
+
+// singleSpaces leaves one space between words; any white space may separate
+// them in an expression. An invalid text it leaves for Validate to refuse.
+func singleSpaces(text string) string {
+	if len(text) > MaxExpression || !utf8.ValidString(text) {
+		return text
+	}
+	return strings.Join(strings.Fields(text), " ")
 }
 
 func wholeMillis(t time.Time) time.Time {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,12 @@ func TestValidateRefuses(t *testing.T) {
 		{"a negative interval in one string", func(s *Schedule) { s.Expression = "-5m" }, "expression"},
 		{"an at that is no time", specs(SpecDefinition{At: []string{"2026-12-24T09:00:00Z", "noon"}}), "specs[0].at[1]"},
 		{"a once that is no time", func(s *Schedule) { s.Expression = "once:noon" }, "expression"},
-		{"too many instants", specs(SpecDefinition{At: make([]string, 1001)}), "specs[0].at"},
+		{"too many instants", specs(SpecDefinition{At: make([]string, 1001)}), "specs"},
+		{"too many instants together", specs(SpecDefinition{At: slices.Repeat([]string{"2030-01-01T00:00:00Z"}, 600)}, SpecDefinition{At: slices.Repeat([]string{"2030-01-01T00:00:00Z"}, 600)}), "specs"},
+		{"too many dates together", func(s *Schedule) {
+			s.Only = slices.Repeat([]Window{{Dates: slices.Repeat([]string{"2030-01-01"}, 600)}}, 2)
+		}, "only"},
+		{"too long a weekly window", func(s *Schedule) { s.Except = []Window{{Weekly: "Sat 00:00-Mon" + strings.Repeat(" ", 60) + "00:00"}} }, "except[0].weekly"},
 		{"too many specs", specs(make([]SpecDefinition, 65)...), "specs"},
 		{"a delay below the minimum", specs(SpecDefinition{After: time.Millisecond}), "specs[0].after"},
 		{"after and another spec", specs(SpecDefinition{After: time.Minute}, SpecDefinition{Cron: "@daily"}), "specs[0].after"},

@@ -46,6 +46,9 @@ type weeklySet struct {
 	inWeek intervals // milliseconds after Sunday 00:00, inside [0, weekMillis)
 }
 
+// maxWeekly bounds the text of a weekly window, in bytes.
+const maxWeekly = 64
+
 // newWeeklySet reads "Sat 00:00-Mon 06:00": from inclusive, to exclusive. The
 // end may lie in the next week; 24:00 ends a day; equal ends are refused.
 func newWeeklySet(field, text string) (wallSet, error) {
@@ -55,7 +58,7 @@ func newWeeklySet(field, text string) (wallSet, error) {
 	start, end, found := strings.Cut(text, "-")
 	from, ok1 := parseWeekTime(start)
 	to, ok2 := parseWeekTime(end)
-	if !found || !ok1 || !ok2 || from == weekMillis {
+	if len(text) > maxWeekly || !found || !ok1 || !ok2 || from == weekMillis {
 		return fail("")
 	}
 	switch {
