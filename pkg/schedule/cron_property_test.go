@@ -177,6 +177,26 @@ func sameDates(a, b *cronDates) bool {
 	return true
 }
 
+// TestDatelessMeansNever: what parsing calls dateless has no date in a whole
+// cycle of the calendar, and everything else has one.
+func TestDatelessMeansNever(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := []string{"0 0 0", drawField(t, &cronFields[fieldDay]), drawField(t, &cronFields[fieldMonth]), "+" + drawField(t, &cronFields[fieldWeekday])}
+		if rapid.Bool().Draw(t, "years") {
+			words = append(words, drawField(t, &cronFields[fieldYear]))
+		}
+		spec, err := parseCron(strings.Join(words, " "), CronOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var steps int
+		day, found := spec.cronDates.from(daysFromCivil(minCronYear, 1, 1), &steps)
+		if found == spec.never {
+			t.Fatalf("%s: never is %v, but day %d (%v)", spec, spec.never, day, found)
+		}
+	})
+}
+
 // TestCalendarOracle compares the days with a walk over the calendar that
 // knows L, W and # by their definition.
 func TestCalendarOracle(t *testing.T) {
