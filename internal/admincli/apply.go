@@ -60,6 +60,7 @@ const applyBatch = 500
 func (s *session) apply(f *applyFlags) (int, error) {
 	wanted, err := s.load(f.files)
 	if err != nil {
+		s.note("nothing was changed")
 		return 0, err
 	}
 	if len(wanted) == 0 {
@@ -71,6 +72,7 @@ func (s *session) apply(f *applyFlags) (int, error) {
 	}
 	a := &applying{s: s, catalog: stores.Catalog, dryRun: f.plan || f.dryRun, counts: map[string]int{}}
 	if err := a.lookUp(wanted); err != nil {
+		s.note("nothing was changed")
 		return 0, err
 	}
 	out := s.newApplied(a.dryRun)

@@ -69,14 +69,14 @@ func inputs(name string) ([]string, error) {
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, usageErrorf("file %q cannot be read: %s; nothing was changed", name, reason(err))
+		return nil, usageErrorf("file %q cannot be read: %s", name, reason(err))
 	}
 	if !info.IsDir() {
 		return []string{name}, nil
 	}
 	entries, err := os.ReadDir(name)
 	if err != nil {
-		return nil, usageErrorf("directory %q cannot be read: %s; nothing was changed", name, reason(err))
+		return nil, usageErrorf("directory %q cannot be read: %s", name, reason(err))
 	}
 	var files []string
 	for _, e := range entries {
@@ -118,7 +118,7 @@ func (s *session) readInput(name string) (text []byte, shown string, err error) 
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, "", usageErrorf("file %q cannot be read: %s; nothing was changed", name, reason(err))
+			return nil, "", usageErrorf("file %q cannot be read: %s", name, reason(err))
 		}
 		defer f.Close()
 		source, shown = f, name
@@ -126,7 +126,7 @@ func (s *session) readInput(name string) (text []byte, shown string, err error) 
 	// One byte more than allowed is enough to know that it is too long.
 	text, err = io.ReadAll(io.LimitReader(source, maxFileBytes+1))
 	if err != nil {
-		return nil, "", usageErrorf("file %q cannot be read: %s; nothing was changed", shown, reason(err))
+		return nil, "", usageErrorf("file %q cannot be read: %s", shown, reason(err))
 	}
 	return text, shown, nil
 }

@@ -2,10 +2,12 @@ package admincli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -83,11 +85,16 @@ func isUnauthorised(err error) bool {
 // isUnreachable reports whether the store could not be talked to, or is not
 // able to answer now.
 func isUnreachable(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	// Not net.Error: every system call's error is one, a full disk among them.
+	var operation *net.OpError
+	var lookup *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &operation) || errors.As(err, &lookup) || errors.As(err, &certificate) || errors.As(err, &record) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) ||
 		hasWord(err, "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN") ||
-		strings.Contains(err.Error(), "connection pool timeout") ||
+		strings.Contains(err.Error(), "connection pool timeout") || strings.Contains(err.Error(), "redis: can't parse") ||
 		strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable")
 }
 

@@ -90,15 +90,15 @@ func checkText(name string, text []byte) error {
 	if len(text) > maxFileBytes {
 		return fileProblem(place{file: name}, "%d bytes: allowed: at most %d", len(text), maxFileBytes)
 	}
-	line := 1
+	line, begin := 1, 0
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
-		column := i - bytes.LastIndexByte(text[:i], '\n')
+		column := i - begin + 1
 		switch {
 		case r == utf8.RuneError && size == 1:
 			return fileProblem(place{name, line, column}, "byte 0x%02x is not UTF-8", text[i])
 		case r == '\n':
-			line++
+			line, begin = line+1, i+1
 		case r < ' ' && r != '\t' && r != '\r', r == 0x7f:
 			return fileProblem(place{name, line, column}, "control character %s is not allowed; inside double quotes write it as an escape", escape(r))
 		}
@@ -144,6 +144,9 @@ func placeOf(name string, t *token.Token) place {
 // character, which is what cron expressions and macros start with.
 var unquoted = regexp.MustCompile(`([A-Za-z_]+)["']?\s*:\s+([*@][^#\n}]*)`)
 
+// nextKey matches what follows such a value inside {braces}.
+var nextKey = regexp.MustCompile(`,\s*["'A-Za-z_]+\s*:.*$`)
+
 // syntaxProblem explains an error of the parser in one line.
 func syntaxProblem(name string, text []byte, err error) error {
 	var located yaml.Error
@@ -154,7 +157,7 @@ func syntaxProblem(name string, text []byte, err error) error {
 	lines := strings.Split(string(text), "\n")
 	if at.line >= 1 && at.line <= len(lines) {
 		if m := unquoted.FindStringSubmatch(lines[at.line-1]); m != nil {
-			value := strings.TrimRight(m[2], " \r")
+			value := strings.TrimRight(nextKey.ReplaceAllString(m[2], ""), " \r")
 			return fileProblem(at, "YAML gives a leading %q a meaning of its own: quote it: %s: %q", value[:1], m[1], value)
 		}
 	}

@@ -2,6 +2,7 @@ package admincli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -114,7 +115,7 @@ func (s *session) store() (*Stores, error) {
 	}
 	target := Target{Environ: map[string]string{}, Timeout: s.timeout}
 	for name, value := range s.env.Environ {
-		if strings.HasPrefix(name, "BELFRY_REDIS_") || name == "BELFRY_NAMESPACE" {
+		if storeVariable(name) {
 			target.Environ[name] = value
 		}
 	}
@@ -126,10 +127,25 @@ func (s *session) store() (*Stores, error) {
 	}
 	stores, err := s.env.Open(s.ctx, target)
 	if err != nil {
-		return nil, err
+		return nil, s.openFailed(err)
 	}
 	s.stores, s.address = stores, stores.Address
 	return stores, nil
+}
+
+// openFailed names the flag instead of the variable that it replaces.
+func (s *session) openFailed(err error) error {
+	var there *unreachableError
+	if errors.As(err, &there) {
+		s.address = there.address
+	}
+	var field *schedule.FieldError
+	if s.flags.redis == "" || !errors.As(err, &field) || field.Field != "BELFRY_REDIS_URL" {
+		return err
+	}
+	copied := *field
+	copied.Field, copied.Value = "redis", s.flags.redis
+	return &copied
 }
 
 // override puts what the flags say in place of the environment. A password on

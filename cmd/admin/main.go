@@ -1,0 +1,79 @@
+// Command admin manages the schedules of a Belfry fleet: see admin --help.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"os/user"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+	_ "time/tzdata" // a container may have no time zone data of its own
+
+	"golang.org/x/term"
+
+	"github.com/belfryhq/belfry/internal/admincli"
+	"github.com/belfryhq/belfry/pkg/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := admincli.Run(ctx, admincli.Env{
+		Stdin:        os.Stdin,
+		Stdout:       os.Stdout,
+		Stderr:       os.Stderr,
+		Terminal:     admincli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr)},
+		Now:          time.Now,
+		Local:        time.Local,
+		User:         userName(),
+		Environ:      environ(),
+		Open:         admincli.OpenRedis,
+		Version:      version(),
+		TimeZoneData: worker.TimeZoneFingerprint,
+	}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func environ() map[string]string {
+	out := map[string]string{}
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		out[name] = value
+	}
+	return out
+}
+
+// userName is who pauses a schedule, for whoever looks at it later.
+func userName() string {
+	if name := os.Getenv("USER"); name != "" {
+		return name
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// version is the module's, or the revision that it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "devel-" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "devel"
+}

@@ -1,0 +1,130 @@
+package admincli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+var errTest = errors.New("test fault")
+
+func TestExitCodes(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	tests := []struct {
+		name string
+		err  error
+		want int
+		says string
+	}{
+		{"nothing", nil, 0, ""},
+		{"anything else", errTest, 1, "test fault"},
+		{"a field", fmt.Errorf("put: %w", &schedule.FieldError{Field: "queue", Value: "a b", Allowed: "letters"}), 2, `queue "a b": allowed: letters`},
+		{"usage", usageErrorf("no"), 2, "no"},
+		{"declined", codedErrorf(exitDeclined, "declined"), 3, "declined"},
+		{"no login", fmt.Errorf("redisstore: list: %w", errors.New("NOAUTH Authentication required.")), 4, "check user, password"},
+		{"wrong login", errors.New("WRONGPASS invalid username-password pair or user is disabled."), 4, "WRONGPASS"},
+		{"no permission", errors.New("NOPERM this user has no permissions to run the 'evalsha' command"), 4, "permissions"},
+		{"not found", fmt.Errorf("redisstore: get: %w", schedule.ErrNotFound), 5, "not found"},
+		{"conflict", fmt.Errorf("redisstore: put: %w", schedule.ErrConflict), 6, "version conflict"},
+		{"refused connection", fmt.Errorf("redisstore: list: %w", refused), 7, "connection refused: check BELFRY_REDIS_URL"},
+		{"closed connection", io.EOF, 7, "cannot be reached"},
+		{"slow", fmt.Errorf("redisstore: list: %w", context.DeadlineExceeded), 7, "did not answer in time"},
+		{"loading", errors.New("LOADING Redis is loading the dataset in memory"), 7, "LOADING"},
+		{"condition", codedErrorf(exitCondition, "refused"), 8, "refused"},
+		{"interrupted", errInterrupted, 130, "interrupted"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := exitCode(tt.err); got != tt.want {
+				t.Errorf("exitCode(%v) = %d, want %d", tt.err, got, tt.want)
+			}
+			if tt.err == nil {
+				return
+			}
+			if got := describe(tt.err, "host:6379"); !strings.Contains(got, tt.says) || strings.Contains(got, "\n") {
+				t.Errorf("describe(%v) = %q, want it to say %q on one line", tt.err, got, tt.says)
+			}
+		})
+	}
+}
+
+// A faulty catalog fails or panics on every call.
+type faultyCatalog struct {
+	schedule.Catalog
+	err   error
+	panic any
+	block bool
+}
+
+func (f *faultyCatalog) List(ctx context.Context, _ schedule.ListOptions) (schedule.Page, error) {
+	switch {
+	case f.panic != nil:
+		panic(f.panic)
+	case f.block:
+		<-ctx.Done()
+		return schedule.Page{}, fmt.Errorf("redisstore: list: %w", ctx.Err())
+	}
+	return schedule.Page{}, f.err
+}
+
+func TestNoStackTraceReachesTheUser(t *testing.T) {
+	r := newRig(t)
+	r.stores.Catalog = &faultyCatalog{Catalog: r.stores.Catalog, panic: "boom\n\x1b[31mgoroutine 1"}
+	got := r.run("schedule", "list")
+	want := "error: internal fault: boom\\n\\x1b[31mgoroutine 1: please report it with the command line\n"
+	if got.code != exitFailed || got.stderr != want {
+		t.Errorf("exit %d, stderr %q, want 1 and %q", got.code, got.stderr, want)
+	}
+}
+
+func TestStoreErrorsAreOneLine(t *testing.T) {
+	r := newRig(t)
+	r.openErr = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	got := r.run("schedule", "list", "-o", "json")
+	if got.code != exitUnreachable || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
+		t.Errorf("exit %d, stdout %q, stderr %q", got.code, got.stdout, got.stderr)
+	}
+	r.openErr = nil
+	r.stores.Catalog = &faultyCatalog{Catalog: r.stores.Catalog, err: errors.New("NOPERM line one\r\nline two\x00")}
+	got = r.run("schedule", "list")
+	if got.code != exitUnauthorised || strings.Count(got.stderr, "\n") != 1 || strings.ContainsAny(got.stderr, "\r\x00") {
+		t.Errorf("exit %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+func TestTimeoutAndInterrupt(t *testing.T) {
+	r := newRig(t)
+	r.stores.Catalog = &faultyCatalog{Catalog: r.stores.Catalog, block: true}
+	if got := r.run("schedule", "list", "--timeout", "10ms"); got.code != exitUnreachable {
+		t.Errorf("after the timeout: exit %d, stderr %q", got.code, got.stderr)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	got := r.runContext(ctx, "schedule", "list")
+	if got.code != exitInterrupted || got.stderr != "error: interrupted\n" {
+		t.Errorf("interrupted: exit %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+// A full disk is a failure, not a success that printed half.
+func TestOutputThatCannotBeWrittenFails(t *testing.T) {
+	r := newRig(t)
+	var stderr bytes.Buffer
+	env := Env{Stdin: strings.NewReader(""), Stdout: fullDisk{}, Stderr: &stderr, Now: r.clock, Environ: r.environ,
+		TimeZoneData: func() string { return "" }}
+	if code := Run(context.Background(), env, []string{"version"}); code != exitFailed || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit %d, stderr %q", code, stderr.String())
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

@@ -1,0 +1,101 @@
+package admincli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestExamplesInHelpWork runs every line of every example, in order, against
+// a store that holds what they name.
+func TestExamplesInHelpWork(t *testing.T) {
+	t.Chdir("testdata/files")
+	ran := 0
+	walkCommands(newRoot(&session{}), func(cmd *cobra.Command) {
+		if cmd.RunE != nil && cmd.Example == "" {
+			t.Errorf("%s has no example in its help", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			line = strings.TrimSpace(line)
+			command, found := strings.CutPrefix(line, "admin ")
+			if !found {
+				t.Errorf("%s: example %q does not start with admin", cmd.CommandPath(), line)
+				continue
+			}
+			args, err := splitLine(command)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			ran++
+			r := newRig(t)
+			if cmd.Name() != "create" {
+				r.must("apply", "-f", "schedules.yaml", "-q")
+			}
+			got := r.run(args...)
+			want := exitDone
+			if strings.Contains(line, "--exit-code") {
+				want = r.run(append(args, "--plan")...).code
+			}
+			if got.code != want || strings.Contains(got.stderr, "error") {
+				t.Errorf("%s: exit %d, want %d\n%s", line, got.code, want, got.stderr)
+			}
+			if got.stdout == "" && !strings.Contains(line, "history") && !strings.Contains(line, "--state paused") {
+				t.Errorf("%s printed nothing; stderr %q", line, got.stderr)
+			}
+		}
+	})
+	if ran < 30 {
+		t.Errorf("ran %d examples; there must be more", ran)
+	}
+}
+
+func walkCommands(cmd *cobra.Command, visit func(*cobra.Command)) {
+	if cmd.Name() == "completion" || cmd.Name() == "help" {
+		return
+	}
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		walkCommands(sub, visit)
+	}
+}
+
+func TestHelpGoesToStandardOutputAndEndsWithZero(t *testing.T) {
+	r := newRig(t)
+	for _, args := range [][]string{{}, {"--help"}, {"schedule"}, {"schedule", "create", "--help"}, {"help", "apply"}} {
+		got := r.run(args...)
+		if got.code != exitDone || got.stdout == "" || got.stderr != "" {
+			t.Errorf("%v: exit %d, stdout %d bytes, stderr %q", args, got.code, len(got.stdout), got.stderr)
+		}
+	}
+	if r.opened != 0 {
+		t.Errorf("help opened the store %d times", r.opened)
+	}
+}
+
+func TestOfflineCommandsNeedNoStore(t *testing.T) {
+	r := newRig(t)
+	r.environ = map[string]string{}
+	for _, line := range []string{"cron next @daily", "cron prev @daily", "cron explain @daily", "cron lint @daily",
+		"schedule preview --every 1h", "version"} {
+		r.must(strings.Fields(line)...)
+	}
+	if r.opened != 0 {
+		t.Errorf("opened the store %d times", r.opened)
+	}
+}
+
+func TestIDsComplete(t *testing.T) {
+	r := newRig(t)
+	r.must("schedule", "create", "nightly-report", "--expression", "@daily", "--type", "log")
+	r.must("schedule", "create", "cache-warm", "--every", "5m", "--type", "log")
+	got := r.must("__complete", "schedule", "get", "ni")
+	if !strings.Contains(got.stdout, "nightly-report\tAt 00:00 every day") || strings.Contains(got.stdout, "cache-warm") {
+		t.Errorf("completion of ni: %q", got.stdout)
+	}
+	// A store that does not answer costs the names, not the shell.
+	r.openErr = errTest
+	if got := r.must("__complete", "schedule", "get", "ni"); strings.Contains(got.stdout, "nightly") {
+		t.Errorf("completion without a store: %q", got.stdout)
+	}
+}

@@ -1,0 +1,51 @@
+package admincli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belfryhq/belfry/internal/config"
+	"github.com/belfryhq/belfry/internal/connect"
+)
+
+// OpenRedis is the Env.Open of the program: it connects to the Redis that the
+// environment of the target names. It returns *schedule.FieldErrors for values
+// that are refused, and otherwise what the client said.
+func OpenRedis(ctx context.Context, target Target) (*Stores, error) {
+	// The client logs what it returns as errors as well.
+	redis.SetLogger(silentLogger{})
+	loaded, err := config.Load(target.Environ)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, target.Timeout)
+	defer cancel()
+	store, client, err := connect.Open(ctx, loaded.Redis)
+	if err != nil {
+		return nil, &unreachableError{address: loaded.Redis.URL.String(), err: err}
+	}
+	return &Stores{Catalog: store, Roster: store, Runs: store, Address: loaded.Redis.URL.String(), Close: client.Close}, nil
+}
+
+// An unreachableError adds where the store should be to why it is not there.
+type unreachableError struct {
+	address string // without user and password
+	err     error
+}
+
+func (e *unreachableError) Error() string { return fmt.Sprintf("%s: %s", e.address, e.err) }
+
+func (e *unreachableError) Unwrap() error { return e.err }
+
+type silentLogger struct{}
+
+// Printf drops the line.
+func (silentLogger) Printf(context.Context, string, ...any) {}
+
+// storeVariable reports whether a variable says where the store is.
+func storeVariable(name string) bool {
+	return strings.HasPrefix(name, "BELFRY_REDIS_") || name == "BELFRY_NAMESPACE" || name == "BELFRY_SHARDS"
+}
