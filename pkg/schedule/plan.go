@@ -10,7 +10,7 @@ type PlanInput struct {
 	Settled     bool      // it ran already; only the next time is wanted
 	SkipAsked   bool      // an operator asked to skip it
 	Overlaps    bool      // open firings forbid or delay it
-	Fired       int64     // scheduled times fired so far, this one excluded
+	Fired       int64     // scheduled times fired so far: without this one, unless it is Settled
 }
 
 // A Planned says what becomes of a claimed scheduled time.
@@ -49,8 +49,10 @@ func Plan(c *Compiled, in PlanInput) Planned {
 	limit := c.definition.Limit
 	used := limit > 0 && in.Fired >= limit
 	switch {
+	case in.Settled && used:
+		return Planned{Advance: true}
 	case in.Settled:
-		return c.fires(in, Planned{Advance: true})
+		return c.then(Planned{Advance: true}, c.base(in))
 	case in.Again:
 		return c.fires(in, Planned{Push: true, Verdict: VerdictFired})
 	case used:

@@ -5,7 +5,7 @@ import "time"
 // A PutPlan says where a Put or a Resume leaves the pending scheduled time.
 // Its times are UTC.
 type PutPlan struct {
-	SpecChanged bool          // the "when" differs from the stored one; always true for a creation
+	SpecChanged bool          // Next replaces the pending time: a creation, another "when" and the like
 	Next        time.Time     // the pending scheduled time from now on; zero: none
 	NotBefore   time.Time     // Next with its jitter; zero with Next
 	Superseded  *VerdictRange // past scheduled times that get this verdict, starting with the pending one; nil: none
@@ -21,9 +21,10 @@ type PutPlan struct {
 // The "when" is specs, zones, bounds and windows; a named calendar counts by
 // its name. If it is the same, the pending time stays, past or not, with the
 // updated jitter, and a schedule that waits for its run to end (see
-// [Compiled.Delay]) goes on waiting. Two things can still move it: a calendar
-// that changed, if the pending time lies in the future, and a raised limit, if
-// none was pending.
+// [Compiled.Delay]) goes on waiting. Two things still move it and count as a
+// change: a calendar that is not what it was, if the pending time lies in the
+// future, and a raised limit, if none was pending. A schedule with after does
+// not begin again by a raised limit, because it may be waiting.
 //
 // If the "when" changed, then Next is the first of the new one after now.
 // Scheduled times of the old one up to now that have no verdict yet are
@@ -32,12 +33,11 @@ type PutPlan struct {
 func PlanPut(old *Compiled, pending time.Time, updated *Compiled, now time.Time) PutPlan {
 	var p PutPlan
 	if old != nil && old.whenKey() == updated.whenKey() {
-		switch {
-		case pending.IsZero() && limitRaised(old, updated),
-			pending.After(now) && updated.windows.fromCalendars():
+		p.Next, p.NotBefore = updated.repeat(pending)
+		_, isAfter := updated.Delay()
+		if pending.IsZero() && !isAfter && limitRaised(old, updated) || pending.After(now) && updated.windows.fromCalendars() {
 			p.Next, p.NotBefore = updated.place(now)
-		case !pending.IsZero():
-			p.Next, p.NotBefore = pending.UTC(), updated.NotBefore(pending).UTC()
+			p.SpecChanged = !p.Next.Equal(pending)
 		}
 		return p
 	}
@@ -67,6 +67,14 @@ func PlanResume(c *Compiled, pending time.Time, now time.Time) PutPlan {
 	p := PutPlan{Superseded: c.rangeOf(VerdictPaused, pending, last)}
 	p.Next, p.NotBefore = c.place(last)
 	return p
+}
+
+// repeat keeps the pending scheduled time, if there is one.
+func (c *Compiled) repeat(pending time.Time) (next, notBefore time.Time) {
+	if pending.IsZero() {
+		return pending, pending
+	}
+	return pending.UTC(), c.NotBefore(pending).UTC()
 }
 
 // newestUntil returns the largest scheduled time after at up to now, or at.

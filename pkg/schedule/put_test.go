@@ -48,10 +48,11 @@ func TestPlanPut(t *testing.T) {
 		{"a weekly window in another zone", Schedule{Expression: "10m", Except: []Window{{Weekly: "Sat 00:00-Mon 00:00"}}},
 			Schedule{Expression: "10m", Except: []Window{{Weekly: "Sat 00:00-Mon 00:00", Timezone: "Asia/Tokyo"}}}, "10:10:00", placed(true, "10:10:00")},
 		{"completed, and the same again", every, every, "", PutPlan{}},
-		{"completed, and the limit raised", Schedule{Expression: "10m", Limit: 3}, Schedule{Expression: "10m", Limit: 4}, "", placed(false, "10:10:00")},
-		{"completed, and the limit taken away", Schedule{Expression: "10m", Limit: 3}, every, "", placed(false, "10:10:00")},
+		{"completed, and the limit raised", Schedule{Expression: "10m", Limit: 3}, Schedule{Expression: "10m", Limit: 4}, "", placed(true, "10:10:00")},
+		{"completed, and the limit taken away", Schedule{Expression: "10m", Limit: 3}, every, "", placed(true, "10:10:00")},
 		{"completed, and the limit lowered", Schedule{Expression: "10m", Limit: 3}, Schedule{Expression: "10m", Limit: 2}, "", PutPlan{}},
 		{"a delay that waits", Schedule{Expression: "@after 7m"}, Schedule{Expression: "@after 7m", Priority: 1}, "", PutPlan{}},
+		{"a delay that waits, and the limit raised", Schedule{Expression: "@after 7m", Limit: 3}, Schedule{Expression: "@after 7m", Limit: 4}, "", PutPlan{}},
 		{"another delay while pending", Schedule{Expression: "@after 7m"}, Schedule{Expression: "@after 1m"}, "10:00:00", superseded("10:06:00", 1, "10:00:00", "10:00:00")},
 	}
 	for _, tt := range tests {
@@ -86,8 +87,11 @@ func TestPutAfterACalendarChanged(t *testing.T) {
 	after := compile(t, s, Calendar{Name: "holidays", Dates: []string{"2026-06-03"}})
 	now := utc(t, "2026-06-01T10:00:00Z")
 	p := PlanPut(before, utc(t, "2026-06-03T00:00:00Z"), after, now)
-	if p.SpecChanged || !p.Next.Equal(utc(t, "2026-06-02T00:00:00Z")) || p.Superseded != nil {
+	if !p.SpecChanged || !p.Next.Equal(utc(t, "2026-06-02T00:00:00Z")) || p.Superseded != nil {
 		t.Errorf("pending in the future: %+v, want the day that is free now", p)
+	}
+	if p := PlanPut(after, utc(t, "2026-06-02T00:00:00Z"), after, now); p.SpecChanged {
+		t.Errorf("the same calendar: %+v, want no change", p)
 	}
 	past := utc(t, "2026-05-28T00:00:00Z")
 	if p := PlanPut(before, past, after, now); p.SpecChanged || !p.Next.Equal(past) || p.Superseded != nil {
