@@ -12,6 +12,7 @@ import (
 	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
+	"github.com/redis/go-redis/v9"
 )
 
 // Times of the fleet test, from its start.
@@ -28,10 +29,11 @@ const (
 // A fleet is a redis-server, its store as seen by the test, and what its
 // workers and admin commands need in their environment.
 type fleet struct {
-	redis *redistest.Server
-	store *redisstore.Store
-	sink  *sink
-	env   map[string]string
+	redis  *redistest.Server
+	client *redis.Client
+	store  *redisstore.Store
+	sink   *sink
+	env    map[string]string
 }
 
 func newFleet(t *testing.T, options redistest.ServerOptions) *fleet {
@@ -41,7 +43,8 @@ func newFleet(t *testing.T, options redistest.ServerOptions) *fleet {
 	}
 	f := &fleet{redis: redistest.Start(t, options), sink: newSink(t)}
 	namespace := redistest.Namespace()
-	store, err := redisstore.New(f.redis.Client(), redisstore.Options{Namespace: namespace})
+	f.client = f.redis.Client()
+	store, err := redisstore.New(f.client, redisstore.Options{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}

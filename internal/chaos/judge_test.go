@@ -49,18 +49,19 @@ func (f *fleet) firstTimes(t *testing.T) map[schedule.ID]time.Time {
 }
 
 // openBefore returns the open firings scheduled at or before the given time.
-func (f *fleet) openBefore(t *testing.T, limit time.Time) []claim.FiringID {
+func (f *fleet) openBefore(t *testing.T, limit time.Time) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	all, err := f.store.OpenFirings(ctx)
+	key := "belfry:{" + f.env["BELFRY_NAMESPACE"] + ":00}:fir"
+	all, err := f.client.HKeys(ctx, key).Result()
 	if err != nil {
 		t.Fatalf("open firings: %v", err)
 	}
-	var out []claim.FiringID
-	for _, o := range all {
-		if id, err := claim.ParseFiringID(string(o.Firing)); err != nil || !id.ScheduledAt.After(limit) {
-			out = append(out, o.Firing)
+	var out []string
+	for _, id := range all {
+		if firing, err := claim.ParseFiringID(id); err != nil || !firing.ScheduledAt.After(limit) {
+			out = append(out, id)
 		}
 	}
 	return out
