@@ -106,7 +106,7 @@ func (s *Store) Settle(ctx context.Context, request claim.SettleRequest) (claim.
 	defer s.mu.Unlock()
 	f := s.firings[request.Firing]
 	if f == nil {
-		return claim.RedriveResult{Answer: claim.RedriveAlready, Released: s.releasedBefore(request.Firing)}, nil
+		return claim.RedriveResult{Answer: claim.RedriveAlready}, nil
 	}
 	if f.movedOn(request.Token, now) {
 		return claim.RedriveResult{Answer: claim.RedriveStale, Redrives: f.redrives}, nil

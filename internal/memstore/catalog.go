@@ -107,10 +107,20 @@ func foresee(r *record, updated *schedule.Compiled, now time.Time) schedule.PutR
 		return schedule.PutResult{Created: true, Version: 1, NextAt: millis(schedule.PlanPut(nil, time.Time{}, updated, now).Next)}
 	}
 	result := schedule.PutResult{Version: r.version + 1, Generation: r.generation, NextAt: r.next}
-	if plan := schedule.PlanPut(r.compiled, r.next, updated, now); plan.SpecChanged {
+	if plan := schedule.PlanPut(r.compiled, r.next, updated, r.planFrom(now)); plan.SpecChanged {
 		result.NextAt = millis(plan.Next)
 	}
 	return result
+}
+
+// planFrom returns the instant after which a new spec may fire: now, or what
+// has a verdict or will have one by the promise of a claim.
+func (r *record) planFrom(now time.Time) time.Time {
+	from := later(now, r.hwm)
+	if r.token != 0 {
+		from = later(from, r.next)
+	}
+	return from
 }
 
 // write stores the definition and moves the pending scheduled time.
@@ -125,7 +135,7 @@ func (d *data) write(r *record, updated *schedule.Compiled, now time.Time) sched
 		before = r.compiled
 		d.promise(r)
 	}
-	plan := schedule.PlanPut(before, r.next, updated, now)
+	plan := schedule.PlanPut(before, r.next, updated, r.planFrom(now))
 	r.compiled, r.updated = updated, now
 	r.version++
 	if updated.Definition().Paused && (before == nil || !before.Definition().Paused) {

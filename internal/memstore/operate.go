@@ -55,7 +55,10 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 	r.consecutive = 0
 	r.unpause()
 	if stopped && !r.next.IsZero() {
-		r.apply(schedule.PlanResume(r.compiled, r.next, now), r.compiled)
+		// A pending time that stays also keeps what delays it.
+		if plan := schedule.PlanResume(r.compiled, r.next, now); !plan.Next.Equal(r.next) {
+			r.apply(plan, r.compiled)
+		}
 	}
 	s.drain(r, now) // nobody is told; the auditor enqueues it
 	s.wake()
@@ -82,7 +85,8 @@ func (s *Store) Trigger(ctx context.Context, id schedule.ID, options schedule.Tr
 	fid := claim.ManualFiring(id, r.generation, options.RequestID)
 	result := schedule.TriggerResult{FiringID: string(fid), Queue: r.definition().Queue}
 	if _, ok := s.recall("trigger:"+string(fid), now); ok {
-		result.Duplicate = true
+		before := s.firings[fid]
+		result.Duplicate, result.Buffered = true, before != nil && before.state == claim.FiringBuffered
 		return result, nil
 	}
 	f := &firing{id: fid, state: claim.FiringIntent, openedAt: now, audit: now}
