@@ -160,23 +160,23 @@ func (k *Keeper) Run(ctx context.Context, held func(ctx context.Context, tenure 
 			continue
 		}
 		nonce, failing = rand.Text(), false
+		pause := k.options.Retry
 		switch {
-		case granted && lease.Valid(time.Now()):
-			k.hold(ctx, lease, held)
-		case granted: // the reply came too late to be trusted
+		case !granted:
+			pause = k.pause(ctx)
+		case !lease.Valid(time.Now()): // the reply came too late
 			k.release(ctx, lease)
+		case k.hold(ctx, lease, held):
+			pause = leastRetry
 		}
-		wait(ctx, k.pause(ctx, granted))
+		wait(ctx, pause)
 	}
 	return nil
 }
 
 // pause is how long to wait before the next attempt: until the lease of the
 // other owner ends, but no longer than Retry.
-func (k *Keeper) pause(ctx context.Context, granted bool) time.Duration {
-	if granted {
-		return leastRetry
-	}
+func (k *Keeper) pause(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, min(leaseCall, k.options.Retry))
 	defer cancel()
 	info, isHeld, err := k.options.Leases.Lookup(call, k.options.Name)
@@ -189,8 +189,9 @@ func (k *Keeper) pause(ctx context.Context, granted bool) time.Duration {
 	return max(leastRetry, min(k.options.Retry, time.Until(info.Until)+time.Millisecond))
 }
 
-// hold calls held and keeps the lease until it has returned.
-func (k *Keeper) hold(ctx context.Context, lease Lease, held func(context.Context, *Tenure)) {
+// hold calls held and keeps the lease until it has returned. It reports
+// whether the lease was lost.
+func (k *Keeper) hold(ctx context.Context, lease Lease, held func(context.Context, *Tenure)) bool {
 	tenure := &Tenure{lease: lease, lost: make(chan struct{})}
 	k.begin(tenure)
 	k.options.Logger.Info("lease acquired", "lease", lease.Name, "owner", lease.Owner, "token", lease.Token.String())
@@ -200,7 +201,8 @@ func (k *Keeper) hold(ctx context.Context, lease Lease, held func(context.Contex
 		defer ended()
 		held(active, tenure)
 	}()
-	if err := k.renew(alive, tenure); err != nil {
+	err := k.renew(alive, tenure)
+	if err != nil {
 		k.options.Logger.Warn("lease lost; ending what runs under it", "lease", lease.Name, "token", lease.Token.String(), "error", err)
 		k.begin(nil)
 		tenure.err = err
@@ -211,6 +213,7 @@ func (k *Keeper) hold(ctx context.Context, lease Lease, held func(context.Contex
 	cancel(nil)
 	k.begin(nil)
 	k.release(ctx, tenure.Lease())
+	return err != nil
 }
 
 // release gives the lease back, when it is still this keeper's.
