@@ -117,7 +117,7 @@ func (a *applying) lookUp(wanted []desired) error {
 	var problems []error
 	for _, d := range wanted {
 		if _, exists := a.stored[d.definition.ID]; !exists {
-			if _, err := check(d.definition, a.s.env.Now()); err != nil {
+			if err := checkCreate(d.compiled, a.s.env.Now()); err != nil {
 				problems = append(problems, located(d.written, err))
 			}
 		}
@@ -160,7 +160,7 @@ func (a *applying) batch(batch []desired, out *applied) error {
 
 // one finishes one schedule after its put.
 func (a *applying) one(d desired, definition schedule.Schedule, result schedule.PutResult, out *applied) error {
-	row := appliedRow{definition: definition, result: result, action: actionOf(result), next: result.NextAt}
+	row := appliedRow{reading: a.s.reading(definition, d.compiled, nil), result: result, action: actionOf(result), next: result.NextAt}
 	entry, exists := a.stored[definition.ID]
 	switch {
 	case result.Err != nil:

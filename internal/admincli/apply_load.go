@@ -16,6 +16,7 @@ import (
 // A desired schedule is one that the files ask for.
 type desired struct {
 	definition schedule.Schedule
+	compiled   *schedule.Compiled
 	paused     *bool // what the file says; nil: nothing
 	written    written
 }
@@ -148,7 +149,7 @@ func decode(w written) (desired, error) {
 	if err != nil {
 		return d, located(w, err)
 	}
-	d.definition = compiled.Definition()
+	d.compiled, d.definition = compiled, compiled.Definition()
 	return d, nil
 }
 
@@ -177,21 +178,18 @@ func owner(w written) string {
 	return fmt.Sprintf("schedule %s: ", named.ID)
 }
 
-// check compiles a definition that is to be created at now.
-func check(definition schedule.Schedule, now time.Time) (*schedule.Compiled, error) {
-	compiled, err := schedule.Compile(definition, nil)
-	if err != nil {
-		return nil, err
+// checkCreate refuses what may not be created at now.
+func checkCreate(compiled *schedule.Compiled, now time.Time) error {
+	err := compiled.CheckCreate(now)
+	if err == nil {
+		return nil
 	}
-	if err := compiled.CheckCreate(now); err != nil {
-		for _, warning := range schedule.Warnings(compiled.Spec()) {
-			if why, found := strings.CutPrefix(warning, "it never runs: "); found {
-				return nil, withHint(err, why)
-			}
+	for _, warning := range schedule.Warnings(compiled.Spec()) {
+		if why, found := strings.CutPrefix(warning, "it never runs: "); found {
+			return withHint(err, why)
 		}
-		return nil, err
 	}
-	return compiled, nil
+	return err
 }
 
 // fromFlags names fields as the flags that set them: there is only one spec.

@@ -96,7 +96,7 @@ func (a *applied) changeLines(row appliedRow) []string {
 		in := a.s.location(a.s.read(row.before.Schedule).zoneAt(was))
 		lines = append(lines, "next firing was "+stamp(was, in))
 	}
-	return append(lines, a.nextClockChange(row.definition)...)
+	return append(lines, a.nextClockChange(row)...)
 }
 
 func or(text, fallback string) string {
@@ -113,13 +113,13 @@ func shortValue(v json.RawMessage) string { return clip(string(v), shownValue) }
 
 // An appliedRow is what apply did with one schedule.
 type appliedRow struct {
-	definition schedule.Schedule
-	result     schedule.PutResult
-	action     string
-	changes    []change
-	next       time.Time
-	before     *schedule.Entry // what was stored; nil for a new one
-	held       schedule.State  // of an existing or paused schedule; "" is active
+	reading
+	result  schedule.PutResult
+	action  string
+	changes []change
+	next    time.Time
+	before  *schedule.Entry // what was stored; nil for a new one
+	held    schedule.State  // of an existing or paused schedule; "" is active
 }
 
 // applied writes what apply did, batch by batch.
@@ -144,7 +144,7 @@ var actionColors = map[string]color{"created": green, "updated": yellow, "unchan
 
 func (a *applied) add(row appliedRow) error {
 	s, d := a.s, row.definition
-	in := s.location(s.read(d).zoneAt(row.next))
+	in := s.location(row.zoneAt(row.next))
 	if a.array != nil {
 		view := putJSON{ID: string(d.ID), Action: row.action, DryRun: a.dryRun, Version: row.result.Version, Generation: row.result.Generation,
 			NextAt: iso(row.next, in), NextAtMS: millis(row.next), Changes: row.changes}
@@ -177,7 +177,7 @@ func (a *applied) details(row appliedRow) []string {
 	case row.result.Err != nil:
 		return []string{describe(row.result.Err, "")}
 	case row.action == "created":
-		return append([]string{a.s.words(row.definition)}, a.nextClockChange(row.definition)...)
+		return append([]string{row.words()}, a.nextClockChange(row)...)
 	case row.action == "updated" && len(row.changes) > 0:
 		return a.changeLines(row)
 	}
@@ -186,8 +186,8 @@ func (a *applied) details(row appliedRow) []string {
 
 // nextClockChange is one line, or none: the next change that moves or drops a
 // time, or else the next one.
-func (a *applied) nextClockChange(d schedule.Schedule) []string {
-	if changes := a.s.clockChanges(d); len(changes) > 0 {
+func (a *applied) nextClockChange(row appliedRow) []string {
+	if changes := row.clockChanges(a.s.env.Now()); len(changes) > 0 {
 		return []string{changes[len(changes)-1]}
 	}
 	return nil

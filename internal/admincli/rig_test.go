@@ -28,6 +28,7 @@ type rig struct {
 	terminal Terminal
 	stdin    string
 	environ  map[string]string
+	open     func(context.Context, Target) (*Stores, error) // nil: stores and openErr
 }
 
 func newRig(t *testing.T) *rig {
@@ -83,8 +84,11 @@ func (r *rig) runContext(ctx context.Context, args ...string) result {
 	env := Env{Stdin: strings.NewReader(r.stdin), Stdout: &stdout, Stderr: &stderr, Terminal: r.terminal, Now: r.clock,
 		Local: time.FixedZone("LOC", 2*3600), User: "ana", Environ: r.environ, Version: "v0.0.0-test",
 		TimeZoneData: func() string { return "cafe0123" },
-		Open: func(context.Context, Target) (*Stores, error) {
+		Open: func(ctx context.Context, target Target) (*Stores, error) {
 			r.opened++
+			if r.open != nil {
+				return r.open(ctx, target)
+			}
 			return r.stores, r.openErr
 		}}
 	code := Run(ctx, env, args)

@@ -108,7 +108,10 @@ func (s *session) create(cmd *cobra.Command, f *createFlags, name string) error 
 	if err != nil {
 		return err
 	}
-	compiled, err := check(definition, s.env.Now())
+	compiled, err := schedule.Compile(definition, nil)
+	if err == nil {
+		err = checkCreate(compiled, s.env.Now())
+	}
 	if err != nil {
 		return f.fromFlags(err)
 	}
@@ -177,14 +180,14 @@ func (s *session) showPut(d schedule.Schedule, result schedule.PutResult, dryRun
 			NextAt: iso(result.NextAt, in), NextAtMS: millis(result.NextAt)},
 		table: func(w io.Writer) {
 			f := &sheet{}
-			f.add("when", s.words(d))
+			f.add("when", reading.words())
 			f.add("task", taskText(d))
 			f.add("next", s.firstFiring(d, result.NextAt))
 			if !d.Paused {
 				f.add("then", s.comingAfter(d, result.NextAt, shownFirings-1)...)
 			}
-			f.add("clock changes", s.clockChanges(d)...)
-			for _, warning := range s.specWarnings(d) {
+			f.add("clock changes", reading.clockChanges(s.env.Now())...)
+			for _, warning := range reading.warnings() {
 				f.add("careful", warning)
 			}
 			if dryRun {

@@ -49,6 +49,7 @@ type session struct {
 	viewer  *time.Location // of --tz; nil: each schedule's own
 	stores  *Stores
 	address string
+	zones   map[string]*time.Location // loaded so far, by name
 }
 
 // start checks the global flags before any command runs.

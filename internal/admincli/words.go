@@ -9,23 +9,41 @@ import (
 
 // A reading is a definition prepared for showing.
 type reading struct {
-	compiled *schedule.Compiled // nil when it cannot be compiled
-	err      error
-	zone     *time.Location
+	definition schedule.Schedule
+	compiled   *schedule.Compiled // nil when it cannot be compiled
+	err        error
+	zone       *time.Location
 }
 
 // read prepares a definition.
 func (s *session) read(definition schedule.Schedule) reading {
 	compiled, err := schedule.Compile(definition, nil)
-	r := reading{compiled: compiled, err: err, zone: time.UTC}
+	return s.reading(definition, compiled, err)
+}
+
+// reading is read for what was compiled already.
+func (s *session) reading(definition schedule.Schedule, compiled *schedule.Compiled, err error) reading {
 	name := definition.Timezone
 	if name == "" && len(definition.Specs) == 1 {
 		name = definition.Specs[0].Timezone
 	}
-	if location, err := time.LoadLocation(name); err == nil && name != "Local" {
-		r.zone = location
+	return reading{definition: definition, compiled: compiled, err: err, zone: s.zoneOr(name)}
+}
+
+// zoneOr loads a zone once; what is no zone is UTC, for showing only.
+func (s *session) zoneOr(name string) *time.Location {
+	if location, known := s.zones[name]; known {
+		return location
 	}
-	return r
+	location, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		location = time.UTC
+	}
+	if s.zones == nil {
+		s.zones = map[string]*time.Location{}
+	}
+	s.zones[name] = location
+	return location
 }
 
 // zoneAt is the zone in which the schedule means the scheduled time at; a
@@ -41,16 +59,17 @@ func (r reading) zoneAt(at time.Time) *time.Location {
 }
 
 // words says in English when a schedule fires.
-func (s *session) words(d schedule.Schedule) string {
-	r := s.read(d)
+func (s *session) words(d schedule.Schedule) string { return s.read(d).words() }
+
+func (r reading) words() string {
 	if r.err != nil {
 		return "cannot be read: " + describe(flatten(r.err)[0], "")
 	}
 	text := schedule.Explain(r.compiled.Spec())
-	if len(d.Except) > 0 {
+	if len(r.definition.Except) > 0 {
 		text += ", with exceptions"
 	}
-	if len(d.Only) > 0 {
+	if len(r.definition.Only) > 0 {
 		text += ", within windows only"
 	}
 	return text
@@ -81,12 +100,11 @@ const soonChanges = 6
 
 // clockChanges describes the next clock change of the schedule's zone, and the
 // next one that moves or drops a time when that is a later one.
-func (s *session) clockChanges(d schedule.Schedule) []string {
-	r := s.read(d)
+func (r reading) clockChanges(now time.Time) []string {
 	if r.err != nil {
 		return nil
 	}
-	return clockLines(r.compiled.Spec(), s.env.Now())
+	return clockLines(r.compiled.Spec(), now)
 }
 
 func clockLines(spec schedule.Spec, from time.Time) []string {
@@ -111,9 +129,8 @@ func affects(c schedule.ClockChange) bool {
 	return c.Missing > 0 || c.Repeated > 0 && !c.Twice
 }
 
-// specWarnings says what about the spec may not be what was meant.
-func (s *session) specWarnings(d schedule.Schedule) []string {
-	r := s.read(d)
+// warnings says what about the spec may not be what was meant.
+func (r reading) warnings() []string {
 	if r.err != nil {
 		return nil
 	}
