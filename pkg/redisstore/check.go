@@ -1,9 +1,354 @@
 package redisstore
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 
-// A Violation is a broken invariant.
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// A Violation is an invariant that the stored data breaks, as a sentence.
 type Violation string
 
-// Check reads everything and reports broken invariants.
-func (s *Store) Check(ctx context.Context) ([]Violation, error) { return nil, nil }
+// Check reads everything and reports broken invariants: that every schedule
+// stands where its record says, that the verdict ranges cover everything up to
+// the high-water mark once, that counts and lists agree with the ledger. It is
+// for tests and for doctors: it costs by what exists, and what changes while
+// it reads may look broken.
+func (s *Store) Check(ctx context.Context) ([]Violation, error) {
+	l, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Violation
+	for shard := range l.keys {
+		c := &checker{shard: shard}
+		if err := c.load(ctx, s.client, l.keys[shard]); err != nil {
+			return nil, wrap("check", err)
+		}
+		c.check()
+		all = append(all, c.violations...)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// A checker holds everything of one shard.
+type checker struct {
+	shard                                                        int
+	due, audit, requests, labels                                 map[string]float64
+	definitions, states, ledger, outcomes, meta, opened, buffers map[string]string
+	skips                                                        map[string]string
+
+	records    map[schedule.ID]record
+	firings    map[schedule.ID][]firing
+	lastToken  int64 // of a firing
+	violations []Violation
+}
+
+// A firing is what scripts/lua/lib/firing.lua writes, as far as Check needs
+// it.
+type firing struct {
+	id         string
+	generation int64
+	buffered   bool
+}
+
+func (c *checker) report(format string, args ...any) {
+	c.violations = append(c.violations, Violation(fmt.Sprintf("shard %02d: ", c.shard)+fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) load(ctx context.Context, client redis.UniversalClient, keys []string) error {
+	for key, to := range map[int]*map[string]float64{keyDue: &c.due, keyAudit: &c.audit, keyRequest: &c.requests, keyLabel: &c.labels} {
+		if err := loadScores(ctx, client, keys[key], to); err != nil {
+			return err
+		}
+	}
+	for key, to := range map[int]*map[string]string{keyDefinition: &c.definitions, keyState: &c.states, keyFiring: &c.ledger,
+		keyOutcome: &c.outcomes, keyMeta: &c.meta, keyOpen: &c.opened, keyBuffer: &c.buffers, keySkip: &c.skips} {
+		if err := loadFields(ctx, client, keys[key], to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPage is how much one command of Check reads.
+const checkPage = 1000
+
+func loadFields(ctx context.Context, client redis.UniversalClient, key string, to *map[string]string) error {
+	*to = map[string]string{}
+	for cursor := uint64(0); ; {
+		fields, next, err := client.HScan(ctx, key, cursor, "", checkPage).Result()
+		if err != nil {
+			return err
+		}
+		for i := 0; i+1 < len(fields); i += 2 {
+			(*to)[fields[i]] = fields[i+1]
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+func loadScores(ctx context.Context, client redis.UniversalClient, key string, to *map[string]float64) error {
+	*to = map[string]float64{}
+	for first := int64(0); ; first += checkPage {
+		members, err := client.ZRangeWithScores(ctx, key, first, first+checkPage-1).Result()
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			name, _ := m.Member.(string)
+			(*to)[name] = m.Score
+		}
+		if len(members) < checkPage {
+			return nil
+		}
+	}
+}
+
+func (c *checker) check() {
+	c.decode()
+	for id := range c.records {
+		r := c.records[id]
+		c.checkPlace(id, &r)
+		c.checkVerdicts(id, &r)
+		c.checkLedger(id, &r)
+		c.checkIndex(id)
+	}
+	c.checkStrays()
+	c.checkCounters()
+}
+
+// decode reads every record once.
+func (c *checker) decode() {
+	c.records, c.firings = map[schedule.ID]record{}, map[schedule.ID][]firing{}
+	for id, text := range c.states {
+		r, err := decodeRecord(text)
+		if err != nil {
+			c.report("%s: %v", id, err)
+			continue
+		}
+		c.records[schedule.ID(id)] = r
+	}
+	for id, text := range c.ledger {
+		parsed, err := claim.ParseFiringID(id)
+		if err != nil {
+			c.report("the ledger holds %q", id)
+			continue
+		}
+		f := fieldReader{rest: text}
+		state, _, token := claim.FiringState(f.text()), f.number(), f.number()
+		if f.bad {
+			c.report("%s: %q is not the record of a firing", id, text)
+		}
+		c.lastToken = max(c.lastToken, token)
+		c.firings[parsed.Schedule] = append(c.firings[parsed.Schedule],
+			firing{id: id, generation: parsed.Generation, buffered: state == claim.FiringBuffered})
+	}
+}
+
+// checkPlace checks that a schedule stands in the index of due times exactly
+// where its record says (I1, I2).
+func (c *checker) checkPlace(id schedule.ID, r *record) {
+	score, placed := c.due[string(id)]
+	if r.token != 0 {
+		if !placed || score == math.Floor(score) {
+			c.report("%s is claimed and stands at %v in due, not at a deadline", id, score)
+		}
+		return
+	}
+	want := int64(0)
+	switch {
+	case c.canFire(id, r):
+		want = max(millis(r.next), millis(r.notBefore))
+	case r.state == statePaused || r.state == stateDisabled:
+		want = millis(r.until)
+	}
+	if placed != (want != 0) || placed && int64(score*10) != want*10 {
+		c.report("%s (state %d) stands at %v in due, want %d (0: nowhere)", id, r.state, score, want)
+	}
+	if r.state == stateCompleted && !r.next.IsZero() {
+		c.report("%s is completed and has a next time", id)
+	}
+	if r.state == stateActive && r.next.IsZero() && (r.policy&policyDelay == 0 || r.open == 0) {
+		c.report("%s is active, has no next time and waits for nothing", id)
+	}
+}
+
+func (c *checker) canFire(id schedule.ID, r *record) bool {
+	if r.next.IsZero() {
+		return false
+	}
+	_, known := c.ledger[string(claim.ScheduledFiring(id, r.generation, r.next))]
+	return r.state == stateActive || r.state == stateProbing && (r.open == 0 || r.open == 1 && known)
+}
+
+// checkVerdicts checks that the ranges are disjoint, ascend and end at the
+// high-water mark (I8).
+func (c *checker) checkVerdicts(id schedule.ID, r *record) {
+	last := int64(0)
+	fired := int64(0)
+	for _, v := range r.verdicts() {
+		if v.Verdict < schedule.VerdictFired || v.Verdict > schedule.VerdictSuperseded {
+			c.report("%s: there is no verdict %d", id, v.Verdict)
+		}
+		if v.First.After(v.Last) || millis(v.First) <= last {
+			c.report("%s: verdict range %+v is empty, or overlaps the one before", id, v)
+		}
+		if v.Count < 0 || v.Count > 1 && v.First.Equal(v.Last) {
+			c.report("%s: verdict range %+v counts %d", id, v, v.Count)
+		}
+		last = millis(v.Last)
+		if v.Verdict == schedule.VerdictFired {
+			fired += v.Count
+		}
+	}
+	if last != millis(r.highWater) {
+		c.report("%s: the last verdict is for %d, the high-water mark is %d", id, last, millis(r.highWater))
+	}
+	if fired > r.fired || len(r.history) < 32 && fired != r.fired {
+		c.report("%s: %d scheduled times fired, the ranges that are kept say %d", id, r.fired, fired)
+	}
+	if len(r.history) != r.ranges {
+		c.report("%s: %d older verdict ranges, %d counted", id, len(r.history), r.ranges)
+	}
+}
+
+// checkLedger checks counts and lists of a schedule against the ledger (I9,
+// I10).
+func (c *checker) checkLedger(id schedule.ID, r *record) {
+	open, buffered := map[string]bool{}, map[string]bool{}
+	for _, f := range c.firings[id] {
+		if f.generation != r.generation {
+			continue // of a schedule that was deleted: the auditor drops it
+		}
+		if f.buffered {
+			buffered[f.id] = true
+		} else {
+			open[f.id] = true
+		}
+	}
+	if len(open) != r.open || len(buffered) != r.buffered {
+		c.report("%s: %d open and %d buffered in the ledger, %d and %d in the record", id, len(open), len(buffered), r.open, r.buffered)
+	}
+	for _, fid := range openFirings(id, c.opened[string(id)]) {
+		if !open[fid] {
+			c.report("%s: %s is listed as open and is not", id, fid)
+		}
+	}
+	if _, listed := c.opened[string(id)]; listed && r.policy&overlapMask == overlapNumbers[schedule.OverlapAllow] {
+		c.report("%s keeps a list of open firings without an overlap policy", id)
+	}
+	waiting := openFirings(id, c.buffers[string(id)])
+	if len(waiting) != min(len(buffered), maxOpen) {
+		c.report("%s: %d buffered, %d listed", id, len(buffered), len(waiting))
+	}
+	for _, fid := range waiting {
+		if !buffered[fid] {
+			c.report("%s: %s is listed as buffered and is not", id, fid)
+		}
+	}
+	if (r.state == stateActive || r.state == stateCompleted) && r.buffered > 0 && r.open == 0 {
+		c.report("%s: a buffered firing waits for nothing", id)
+	}
+	if (c.skips[string(id)] != "") != (r.policy&policySkips != 0) {
+		c.report("%s: the list of times to skip is %q, the policy is %d", id, c.skips[string(id)], r.policy)
+	}
+}
+
+// checkIndex checks that a schedule is found under its ID, labels and
+// calendars.
+func (c *checker) checkIndex(id schedule.ID) {
+	text, ok := c.definitions[string(id)]
+	if !ok {
+		c.report("%s has no definition", id)
+		return
+	}
+	var definition schedule.Schedule
+	if json.Unmarshal([]byte(text), &definition) != nil {
+		return
+	}
+	for _, name := range indexMembers(id, definition) {
+		if _, ok := c.labels[name]; !ok {
+			c.report("%s is not indexed as %q", id, name)
+		}
+	}
+}
+
+// checkStrays looks for what belongs to no schedule, and for ledger entries
+// without an audit time (I5).
+func (c *checker) checkStrays() {
+	for id := range c.due {
+		if _, ok := c.records[schedule.ID(id)]; !ok {
+			c.report("%s is due and does not exist", id)
+		}
+	}
+	for id := range c.ledger {
+		if _, ok := c.audit[id]; !ok {
+			c.report("%s is open and has no audit time", id)
+		}
+	}
+	for id := range c.audit {
+		if _, ok := c.ledger[id]; !ok {
+			c.report("%s has an audit time and is not open", id)
+		}
+	}
+	for name, hash := range map[string]map[string]string{"def": c.definitions, "opn": c.opened, "buf": c.buffers, "skp": c.skips} {
+		for id := range hash {
+			if _, ok := c.records[schedule.ID(id)]; !ok {
+				c.report("%s holds %s, which does not exist", name, id)
+			}
+		}
+	}
+	for field := range c.outcomes {
+		if request, isAnswer := strings.CutPrefix(field, ":"); isAnswer {
+			if _, ok := c.requests[request]; !ok {
+				c.report("out holds the answer to request %q, which is forgotten", request)
+			}
+			continue
+		}
+		id, _, _ := strings.Cut(field, ":")
+		if _, ok := c.records[schedule.ID(id)]; !ok {
+			c.report("out holds %s, which does not exist", field)
+		}
+	}
+	for name := range c.labels {
+		_, id, _ := strings.Cut(strings.TrimPrefix(name, calendarMark), indexMark)
+		if _, ok := c.records[schedule.ID(id)]; !ok {
+			c.report("lbl holds %q, which does not exist", name)
+		}
+	}
+}
+
+// checkCounters compares the counters in meta with what they count.
+func (c *checker) checkCounters() {
+	want := map[string]int64{"active": 0, "paused": 0, "disabled": 0, "completed": 0, "claimed": 0, "buffered": 0}
+	last := c.lastToken
+	for _, r := range c.records {
+		want[string(stateNames[r.state])]++
+		want["buffered"] += int64(r.buffered)
+		if r.token != 0 {
+			want["claimed"]++
+		}
+		last = max(last, r.token, r.generation)
+	}
+	for name, count := range want {
+		if got, _ := strconv.ParseInt(c.meta[name], 10, 64); got != count {
+			c.report("meta counts %d %s, there are %d", got, name, count)
+		}
+	}
+	if granted, _ := strconv.ParseInt(c.meta["token"], 10, 64); granted < last {
+		c.report("token %d was granted, meta knows %d", last, granted)
+	}
+}

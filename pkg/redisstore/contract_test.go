@@ -45,3 +45,9 @@ func TestContract(t *testing.T) {
 		t.Run(backend.Name, func(t *testing.T) { storetest.Run(t, open(backend)) })
 	}
 }
+
+func TestModel(t *testing.T) {
+	for _, backend := range redistest.Backends() {
+		t.Run(backend.Name, func(t *testing.T) { storetest.Model(t, open(backend)) })
+	}
+}

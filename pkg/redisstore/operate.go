@@ -108,7 +108,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		if !o.exists() {
 			return schedule.ResumeResult{}, notFound(doing)
 		}
-		plan, err := s.planResume(ctx, &o, now)
+		plan, second, err := s.planResume(ctx, &o, now)
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}
@@ -118,7 +118,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		}
 		answer, err := s.runShard(ctx, doing, lua.Resume, l, shard, string(id), o.record.generation, millis(o.record.next),
 			millis(plan.Next), millis(plan.NotBefore), int(passed.Verdict), passed.Why, millis(passed.First), millis(passed.Last),
-			passed.Count, s.keys.wakeChannel(), shardTag(shard))
+			passed.Count, millis(second), s.keys.wakeChannel(), shardTag(shard))
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}
@@ -130,20 +130,25 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 	return schedule.ResumeResult{}, fmt.Errorf("redisstore: %s: it changes faster than it can be planned; try again", doing)
 }
 
-// planResume decides where the pending time goes. A definition that cannot be
-// used leaves it where it is.
-func (s *Store) planResume(ctx context.Context, o *observed, now time.Time) (schedule.PutPlan, error) {
-	stay := schedule.PutPlan{Next: o.record.next, NotBefore: o.record.notBefore}
+// planResume decides where the pending time goes, and returns the scheduled
+// time that follows the first that is passed over. A definition that cannot be
+// used leaves the pending time where it is.
+func (s *Store) planResume(ctx context.Context, o *observed, now time.Time) (plan schedule.PutPlan, second time.Time, err error) {
+	plan = schedule.PutPlan{Next: o.record.next, NotBefore: o.record.notBefore}
 	definition := definitionOf(o)
 	calendars, err := s.calendarsFor(ctx, definition)
 	if err != nil {
-		return stay, err
+		return plan, second, err
 	}
 	compiled, err := schedule.Compile(definition, calendars)
 	if err != nil {
-		return stay, nil
+		return plan, second, nil
 	}
-	return schedule.PlanResume(compiled, o.record.next, now), nil
+	plan = schedule.PlanResume(compiled, o.record.next, now)
+	if plan.Superseded != nil {
+		second, _ = compiled.Next(plan.Superseded.First)
+	}
+	return plan, second, nil
 }
 
 // Trigger opens one extra firing now.

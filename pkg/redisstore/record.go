@@ -32,6 +32,7 @@ var overlapNumbers = map[schedule.Overlap]int{
 
 const (
 	overlapMask     = 7
+	policySkips     = 8
 	policyCalendar  = 16
 	policyDelay     = 32
 	firingCancelBit = 2

@@ -40,18 +40,6 @@ local run = {
   attempt = tonumber(ARGV[10]), worker = ARGV[11], keep = tonumber(ARGV[12]), error = ARGV[13],
 }
 
--- repeat_release names what a lost reply released.
-local function repeat_release()
-  if not r or overlap_policy(r) == ALLOW or r.open == 0 then return end
-  for _, open_id in ipairs(firing_ids(r, open_list(r))) do
-    local open = get_firing(open_id)
-    if open and open.state == INTENT and has_bit(open.flags, RELEASED) then
-      released[#released + 1] = open_id
-      released[#released + 1] = open.queue
-    end
-  end
-end
-
 -- put_back ends the attempt and leaves the firing open.
 local function put_back(state, audit_ms)
   firing.state, firing.lease_ms, firing.owner = state, 0, ""
@@ -62,7 +50,7 @@ end
 -- Decide.
 local function decide()
   if not firing then
-    repeat_release()
+    if r then repeat_release(r, released) end
     return "ALREADY"
   end
   if token == 0 or firing.token ~= token then return "STALE" end

@@ -12,8 +12,9 @@
 -- ARGV[11]  first_ms
 -- ARGV[12]  last_ms           0: none
 -- ARGV[13]  count
--- ARGV[14]  channel           for waking
--- ARGV[15]  message
+-- ARGV[14]  second_ms         the scheduled time that follows first_ms
+-- ARGV[15]  channel           for waking
+-- ARGV[16]  message
 --
 -- Returns  {OK | GONE | RACE, next_ms}; RACE: the pending time moved since the plan was made, plan again
 -- Resend   safe
@@ -34,7 +35,7 @@
 -- @include lib/write.lua
 
 local generation, expected_next_ms, next_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local channel, message, released = ARGV[14], ARGV[15], {}
+local channel, message, released = ARGV[15], ARGV[16], {}
 
 -- Decide.
 local r = get_schedule(ARGV[4])
@@ -45,7 +46,7 @@ promise(r)
 if stopped then
   revise(r, {
     verdict = tonumber(ARGV[9]), why = tonumber(ARGV[10]), first_ms = tonumber(ARGV[11]),
-    last_ms = tonumber(ARGV[12]), count = tonumber(ARGV[13]), second_ms = tonumber(ARGV[11]),
+    last_ms = tonumber(ARGV[12]), count = tonumber(ARGV[13]), second_ms = tonumber(ARGV[14]),
   })
   if next_ms > 0 and next_ms ~= r.next_ms then r.next_ms, r.not_before_ms = next_ms, tonumber(ARGV[8]) end
   resume(r)

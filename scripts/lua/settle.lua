@@ -11,7 +11,7 @@
 --
 -- Returns  {answer, redrives, released}
 --          OK; ALREADY settled before; STALE it moved on since the audit, leave it
--- Resend   ALREADY
+-- Resend   ALREADY; the auditor enqueues what the first call released
 -- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log
 -- Cost     O(1)
 -- @include lib/clock.lua
@@ -31,13 +31,13 @@ local run = { outcome = outcome, keep = tonumber(ARGV[7]), error = ARGV[8] }
 local released = {}
 
 -- Decide.
-local firing = get_firing(id)
+local schedule, generation, _, at_ms = split_firing(id)
+local r, firing = get_schedule(schedule), get_firing(id)
+if r and r.generation ~= generation then r = false end
 if not firing then return { "ALREADY", 0, released } end
 local lives = firing.state == RUNNING and firing.lease_ms > now_ms
 if firing.token ~= token or lives then return { "STALE", firing.redrives, released } end
-local schedule, generation, _, at_ms = split_firing(id)
-local r = get_schedule(schedule)
-if r and r.generation == generation then
+if r then
   if at_ms == r.next_ms then advance(r, at_ms, FIRED, 0) end
   end_run(r, id, firing, run, KEYS[16])
   close_firing(r, id, firing, outcome, released)

@@ -44,3 +44,14 @@ local function release(r, released)
     end
   end
 end
+
+-- repeat_release names again what a lost reply released.
+local function repeat_release(r, released)
+  for _, id in ipairs(firing_ids(r, listed_open(r))) do
+    local firing = get_firing(id)
+    if firing and firing.state == INTENT and has_bit(firing.flags, RELEASED) then
+      released[#released + 1] = id
+      released[#released + 1] = firing.queue
+    end
+  end
+end

@@ -1,12 +1,12 @@
--- Telling sleeping workers that something became due no later than the first
--- of all that they know of. A message may be lost: it only shortens a sleep.
+-- Telling sleeping workers that something became due earlier than all that
+-- they know of. A message may be lost: it only shortens a sleep.
 
 -- wakes says, before the moves are written, whether r is due first now.
 local function wakes(r)
   local score = moves[r.id]
   if not score then return false end
   local first = redis.call("ZRANGE", DUE, 0, 0, "WITHSCORES")
-  return not first[2] or tonumber(score) <= tonumber(first[2])
+  return not first[2] or tonumber(score) < tonumber(first[2])
 end
 
 -- audit_now makes released firings due for the auditor at once, when the
