@@ -35,6 +35,7 @@ func TestPlanPut(t *testing.T) {
 		{"another payload and other policies", every, Schedule{Expression: "10m", Payload: []byte("x"), Missed: MissedSkip, Priority: 3}, "09:00:00", placed(false, "09:00:00")},
 		{"another interval", every, Schedule{Expression: "6m"}, "10:10:00", placed(true, "10:06:00")},
 		{"another interval, one past", every, Schedule{Expression: "1h"}, "10:00:00", superseded("11:00:00", 1, "10:00:00", "10:00:00")},
+		{"another interval, pending just now", Schedule{Expression: "5m"}, Schedule{Expression: "1h"}, "10:05:00", superseded("11:00:00", 1, "10:05:00", "10:05:00")},
 		{"another interval, many past", every, Schedule{Expression: "1h"}, "09:00:00", superseded("11:00:00", 7, "09:00:00", "10:00:00")},
 		{"another anchor", every, Schedule{Specs: []SpecDefinition{{Every: 10 * time.Minute, Anchor: at("00:07:00")}}}, "10:10:00", placed(true, "10:07:00")},
 		{"another zone of a cron line", Schedule{Expression: "0 9 * * *"}, Schedule{Expression: "0 9 * * *", Timezone: "America/New_York"}, "10:10:00", placed(true, "13:00:00")},
