@@ -135,6 +135,7 @@ var banned = []struct{ dir, call, reason string }{
 // exitAllowed lists files of internal that may end the process, with reasons.
 var exitAllowed = map[string]string{
 	"internal/redistest": "TestMain helper",
+	"internal/proctest":  "a process of a test ends with its test",
 }
 
 func TestBannedCalls(t *testing.T) {
