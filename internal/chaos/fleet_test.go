@@ -23,7 +23,8 @@ const (
 	fleetStopAt    = 20 * time.Second
 	fleetContAt    = fleetStopAt + 3*fleetClaimTTL
 	fleetPauseAt   = 60 * time.Second
-	fleetSettled   = 45 * time.Second // after the kill, and after the pause
+	fleetRunTime   = 700 * time.Millisecond // of each run, so that faults meet runs that are going on
+	fleetSettled   = 45 * time.Second       // after the kill, and after the pause
 )
 
 // A fleet is a redis-server, its store as seen by the test, and what its
@@ -90,6 +91,12 @@ func (f *fleet) stats(t *testing.T) schedule.Stats {
 // at waits until d after start.
 func at(start time.Time, d time.Duration) { <-time.After(time.Until(start.Add(d))) }
 
+// duringRuns waits until runs are going on at about the given time: everything
+// is due at whole seconds.
+func duringRuns(about time.Time) {
+	<-time.After(time.Until(about.Truncate(time.Second).Add(fleetRunTime / 2)))
+}
+
 func TestThreeWorkersShareTheWorkThroughAKillAndAStop(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, redistest.ServerOptions{AOF: true})
@@ -100,16 +107,18 @@ func TestThreeWorkersShareTheWorkThroughAKillAndAStop(t *testing.T) {
 		"BELFRY_KEEP_RUNS":       "1000",
 		"BELFRY_CONCURRENCY":     "50",
 	}
+	f.sink.hold.Store(int64(fleetRunTime))
 	one, two, three := f.worker(t, "one", short), f.worker(t, "two", short), f.worker(t, "three", short)
 	mustAdmin(t, f.env, f.file(fleetSchedules), "apply", "-f", "-")
 	first := f.firstTimes(t)
 	start := time.Now()
 
-	at(start, fleetKillAt)
+	duringRuns(start.Add(fleetKillAt))
 	two.signal(syscall.SIGKILL)
 	killed := time.Now()
-	at(start, fleetStopAt)
+	duringRuns(start.Add(fleetStopAt))
 	three.signal(syscall.SIGSTOP)
+	stopped := time.Now()
 	at(start, fleetContAt)
 	three.signal(syscall.SIGCONT)
 
@@ -123,7 +132,11 @@ func TestThreeWorkersShareTheWorkThroughAKillAndAStop(t *testing.T) {
 		t.Errorf("%s after the pause %d firings are still open", fleetSettled, f.stats(t).Open)
 	}
 
-	f.judge(t, first, fleetPauseAt)
+	j := f.judge(t, first, fleetPauseAt)
+	j.onlyRepeatedAt(t, killed, stopped)
+	if j.redriven == 0 {
+		t.Error("no firing was re-driven: the faults met no run that was going on")
+	}
 	one.signal(syscall.SIGTERM)
 	three.signal(syscall.SIGTERM)
 	if code := one.wait(t, 30*time.Second); code != 0 {

@@ -67,13 +67,35 @@ func (f *fleet) openBefore(t *testing.T, limit time.Time) []string {
 	return out
 }
 
+// A judgement is what judge found beside faults.
+type judgement struct {
+	firings, redriven int
+	repeated          map[claim.FiringID][]time.Time // effects of firings with more than one
+}
+
+// onlyRepeatedAt checks that a firing has a second effect only when a fault met
+// its first run: that is inherent to a process that dies after the effect.
+func (j judgement) onlyRepeatedAt(t *testing.T, faults ...time.Time) {
+	t.Helper()
+	const before, after = 3 * time.Second, 500 * time.Millisecond
+	for firing, at := range j.repeated {
+		met := false
+		for _, fault := range faults {
+			met = met || at[0].After(fault.Add(-before)) && at[0].Before(fault.Add(after))
+		}
+		if !met {
+			t.Errorf("%s: effects at %v, and no fault near the first", firing, at)
+		}
+	}
+}
+
 // judge compares the store's verdicts and runs, the tasks in asynq and the
 // effects in the sink with an enumeration of the scheduled times.
-func (f *fleet) judge(t *testing.T, first map[schedule.ID]time.Time, span time.Duration) {
+func (f *fleet) judge(t *testing.T, first map[schedule.ID]time.Time, span time.Duration) judgement {
 	t.Helper()
 	tasks := f.tasks(t)
 	effects := f.sink.arrivals()
-	firings, redriven, repeated := 0, 0, 0
+	j := judgement{repeated: map[claim.FiringID][]time.Time{}}
 	f.pages(t, func(e schedule.Entry) {
 		id, period := e.Schedule.ID, everyOf(t, e)
 		last := covered(t, e, first[id], period)
@@ -83,12 +105,12 @@ func (f *fleet) judge(t *testing.T, first map[schedule.ID]time.Time, span time.D
 		succeeded := f.succeeded(t, id)
 		for at := first[id]; !at.After(last); at = at.Add(period) {
 			firing := claim.ScheduledFiring(id, e.Status.Generation, at)
-			firings++
+			j.firings++
 			if n := tasks[string(firing)]; n != 1 {
 				t.Errorf("%s: enqueued %d times under its own ID", firing, n)
 			}
 			if tasks[firing.TaskID(1)] > 0 {
-				redriven++
+				j.redriven++
 			}
 			if n := succeeded[firing]; n != 1 {
 				t.Errorf("%s: finished %d times", firing, n)
@@ -97,17 +119,18 @@ func (f *fleet) judge(t *testing.T, first map[schedule.ID]time.Time, span time.D
 			case n == 0:
 				t.Errorf("%s: finished without an effect", firing)
 			case n > 1:
-				repeated++
+				j.repeated[firing] = effects[string(firing)]
 			}
 		}
 	})
-	if firings == 0 {
+	if j.firings == 0 {
 		t.Fatal("no firing was judged")
 	}
-	t.Logf("%d firings: each enqueued once and finished once; %d re-driven after a lost worker, %d with a second effect", firings, redriven, repeated)
+	t.Logf("%d firings: each enqueued once and finished once; %d re-driven after a lost worker, %d with a second effect", j.firings, j.redriven, len(j.repeated))
 	if violations, err := f.store.Check(t.Context()); err != nil || len(violations) > 0 {
 		t.Errorf("invariants: %v %v", violations, err)
 	}
+	return j
 }
 
 func everyOf(t *testing.T, e schedule.Entry) time.Duration {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -13,6 +14,7 @@ import (
 // that Redis forgets can hide one.
 type sink struct {
 	server *httptest.Server
+	hold   atomic.Int64 // how long a request is kept waiting, a time.Duration
 
 	mu      sync.Mutex
 	effects map[string][]time.Time // firing ID to arrivals
@@ -26,6 +28,7 @@ func newSink(t *testing.T) *sink {
 		s.mu.Lock()
 		s.effects[firing] = append(s.effects[firing], time.Now())
 		s.mu.Unlock()
+		<-time.After(time.Duration(s.hold.Load()))
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(s.server.Close)

@@ -65,7 +65,10 @@ func New(options Options) (*Worker, error) {
 		return w, nil
 	}
 	auditor, err := queue.NewAuditor(queue.AuditorOptions{Ledger: store, Catalog: store, Enqueuer: enqueuer, Redis: options.QueueRedis,
-		Hide: options.AuditAfter, AuditAfter: options.AuditAfter, KeepRuns: options.KeepRuns, Observer: options.Observer})
+		Hide: options.AuditAfter, AuditAfter: options.AuditAfter, KeepRuns: options.KeepRuns, Observer: options.Observer,
+		// asynq itself would take one to two minutes; the ledger fences an attempt
+		// that turns out to be alive after all.
+		LostAfter: options.Lease})
 	if err != nil {
 		return nil, err
 	}
