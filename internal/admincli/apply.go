@@ -58,12 +58,12 @@ const applyBatch = 500
 
 // apply returns how many schedules differed.
 func (s *session) apply(f *applyFlags) (int, error) {
-	wanted, err := s.load(f.files)
+	wanted, calendars, err := s.load(f.files)
 	if err != nil {
 		s.note("nothing was changed")
 		return 0, err
 	}
-	if len(wanted) == 0 {
+	if len(wanted)+len(calendars) == 0 {
 		s.note("the files hold no schedules; nothing was changed")
 	}
 	stores, err := s.store()
@@ -76,6 +76,7 @@ func (s *session) apply(f *applyFlags) (int, error) {
 		return 0, err
 	}
 	out := s.newApplied(a.dryRun)
+	err = a.calendars(calendars, out)
 	for len(wanted) > 0 && err == nil {
 		batch := wanted[:min(applyBatch, len(wanted))]
 		wanted = wanted[len(batch):]
@@ -92,6 +93,7 @@ type applying struct {
 	stored  map[schedule.ID]schedule.Entry
 	counts  map[string]int
 	touched []schedule.Schedule
+	changed map[string]bool // calendars that differ from the stored ones
 	failed  []error
 }
 
@@ -144,7 +146,7 @@ func (a *applying) batch(batch []desired, out *applied) error {
 		}
 	}
 	ctx, cancel := a.s.call()
-	results, err := a.catalog.PutMany(ctx, definitions, schedule.PutOptions{DryRun: a.dryRun})
+	results, err := a.put(ctx, batch, definitions)
 	cancel()
 	if err != nil {
 		return err
@@ -166,7 +168,10 @@ func (a *applying) one(d desired, definition schedule.Schedule, result schedule.
 	case result.Err != nil:
 		a.failed = append(a.failed, failure(d, result.Err))
 	case exists:
-		row.changes, row.before = differences(entry.Schedule, definition), &entry
+		row.before = &entry
+		if !result.Unchanged {
+			row.changes = differences(entry.Schedule, definition)
+		}
 		if row.next.IsZero() && result.Unchanged {
 			row.next = entry.Status.NextAt
 		}

@@ -22,32 +22,52 @@ type desired struct {
 }
 
 // load reads every file and checks all of it, so that nothing is written
-// when anything is wrong.
-func (s *session) load(names []string) ([]desired, error) {
+// when anything is wrong. It returns the calendars of the files as well.
+func (s *session) load(names []string) ([]desired, []schedule.Calendar, error) {
 	if len(names) == 0 {
-		return nil, usageErrorf("which files? give -f FILE, -f DIR or -f - for standard input")
+		return nil, nil, usageErrorf("which files? give -f FILE, -f DIR or -f - for standard input")
 	}
-	var all []desired
+	var content fileContent
 	var problems []error
-	seen := map[schedule.ID]place{}
 	for _, name := range names {
 		files, err := inputs(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, file := range files {
 			found, err := s.loadFile(file)
 			problems = append(problems, err)
-			for _, d := range found {
-				if first, twice := seen[d.definition.ID]; twice && d.definition.ID != "" {
-					problems = append(problems, fileProblem(d.written.find("id"), "id %q is given twice, first at %s", d.definition.ID, first))
-				}
-				seen[d.definition.ID] = d.written.find("id")
-			}
-			all = append(all, found...)
+			content.schedules = append(content.schedules, found.schedules...)
+			content.calendars = append(content.calendars, found.calendars...)
 		}
 	}
-	return all, limited(errors.Join(problems...))
+	if err := errors.Join(problems...); err != nil {
+		return nil, nil, limited(err)
+	}
+	calendars, err := s.loadCalendars(content.calendars)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := s.decodeAll(content.schedules)
+	return all, calendars, limited(err)
+}
+
+// decodeAll turns what was written into definitions, each ID once.
+func (s *session) decodeAll(entries []written) ([]desired, error) {
+	var all []desired
+	var problems []error
+	seen := map[schedule.ID]place{}
+	for _, w := range entries {
+		d, err := s.decode(w)
+		problems = append(problems, err)
+		id := d.definition.ID
+		if first, twice := seen[id]; twice && id != "" {
+			problems = append(problems, fileProblem(w.find("id"), "id %q is given twice, first at %s", id, first))
+		}
+		seen[id] = w.find("id")
+		all = append(all, d)
+	}
+	return all, errors.Join(problems...)
 }
 
 // limited keeps the first problems and counts the rest.
@@ -94,23 +114,12 @@ func inputs(name string) ([]string, error) {
 	return files, nil
 }
 
-func (s *session) loadFile(name string) ([]desired, error) {
+func (s *session) loadFile(name string) (fileContent, error) {
 	text, shown, err := s.readInput(name)
 	if err != nil {
-		return nil, err
+		return fileContent{}, err
 	}
-	entries, err := readFile(shown, text)
-	if err != nil {
-		return nil, err
-	}
-	var found []desired
-	var problems []error
-	for _, w := range entries {
-		d, err := decode(w)
-		problems = append(problems, err)
-		found = append(found, d)
-	}
-	return found, errors.Join(problems...)
+	return readFile(shown, text)
 }
 
 func (s *session) readInput(name string) (text []byte, shown string, err error) {
@@ -126,6 +135,9 @@ func (s *session) readInput(name string) (text []byte, shown string, err error) 
 	}
 	// One byte more than allowed is enough to know that it is too long.
 	text, err = io.ReadAll(io.LimitReader(source, maxFileBytes+1))
+	if errors.Is(err, errInterrupted) {
+		return nil, "", err
+	}
 	if err != nil {
 		return nil, "", usageErrorf("file %q cannot be read: %s", shown, reason(err))
 	}
@@ -133,7 +145,7 @@ func (s *session) readInput(name string) (text []byte, shown string, err error) 
 }
 
 // decode turns what was written into a definition that can be compiled.
-func decode(w written) (desired, error) {
+func (s *session) decode(w written) (desired, error) {
 	d := desired{written: w}
 	if err := json.Unmarshal(w.object, &d.definition); err != nil {
 		return d, located(w, err)
@@ -145,7 +157,7 @@ func decode(w written) (desired, error) {
 		return d, located(w, err)
 	}
 	d.paused = explicit.Paused
-	compiled, err := schedule.Compile(d.definition, nil)
+	compiled, err := s.compile(d.definition)
 	if err != nil {
 		return d, located(w, err)
 	}

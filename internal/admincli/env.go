@@ -52,13 +52,23 @@ type Stores struct {
 	Catalog schedule.Catalog
 	Roster  claim.Roster
 	Runs    RunLog
-	Address string // for messages; holds no password
-	Close   func() error
+	// Calendars is nil when the store keeps none.
+	Calendars CalendarStore
+	Address   string // for messages; holds no password
+	Close     func() error
 }
 
 // A RunLog is the part of [claim.Ledger] that history reads.
 type RunLog interface {
 	Runs(ctx context.Context, id schedule.ID, limit int) ([]claim.RunRecord, error)
+}
+
+// A CalendarStore keeps the calendars that schedules name.
+type CalendarStore interface {
+	// Calendars returns all of them and their version.
+	Calendars(ctx context.Context) ([]schedule.Calendar, int64, error)
+	// PutCalendars replaces all of them and returns their version.
+	PutCalendars(ctx context.Context, calendars []schedule.Calendar) (int64, error)
 }
 
 // errNoRedis reports that nothing says where the store is.

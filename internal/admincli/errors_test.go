@@ -114,6 +114,36 @@ func TestTimeoutAndInterrupt(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends a command that waits for its standard input.
+func TestInterruptWhileAsking(t *testing.T) {
+	r := newRig(t)
+	r.must("schedule", "create", "x", "--every", "1h", "--type", "log")
+	r.terminal = Terminal{Stdin: true, Stdout: true, Stderr: true}
+	for _, args := range [][]string{{"schedule", "delete", "x"}, {"apply", "-f", "-"},
+		{"schedule", "create", "y", "--every", "1h", "--type", "log", "--payload", "-"}} {
+		ctx, cancel := context.WithCancel(context.Background())
+		quiet, keep := io.Pipe()
+		r.input = &onRead{Reader: quiet, then: cancel}
+		if got := r.runContext(ctx, args...); got.code != exitInterrupted || !strings.HasSuffix(got.stderr, " interrupted\n") {
+			t.Errorf("%v: exit %d, stderr %q", args, got.code, got.stderr)
+		}
+		_ = keep.Close() // lets the abandoned read end
+	}
+	r.input = nil
+	r.must("schedule", "get", "x")
+}
+
+// An onRead does something when it is first read.
+type onRead struct {
+	io.Reader
+	then func()
+}
+
+func (o *onRead) Read(p []byte) (int, error) {
+	o.then()
+	return o.Reader.Read(p)
+}
+
 // A full disk is a failure, not a success that printed half.
 func TestOutputThatCannotBeWrittenFails(t *testing.T) {
 	r := newRig(t)

@@ -62,21 +62,24 @@ func fileProblem(at place, format string, args ...any) error {
 	return codedErrorf(exitUsage, "%s: %s", at, fmt.Sprintf(format, args...))
 }
 
+// A fileContent is what a file holds, in order.
+type fileContent struct{ schedules, calendars []written }
+
 // readFile parses YAML or JSON text with one or several documents. It returns
-// the schedules in order, or everything that is wrong with the form of the
-// text, joined.
-func readFile(name string, text []byte) ([]written, error) {
+// what it holds, or everything that is wrong with the form of the text,
+// joined.
+func readFile(name string, text []byte) (fileContent, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if err := checkText(name, text); err != nil {
-		return nil, err
+		return fileContent{}, err
 	}
 	tokens := lexer.Tokenize(string(text))
 	if at := tooDeep(tokens); at != nil {
-		return nil, fileProblem(placeOf(name, at), "nested too deeply: allowed: %d levels", maxDepth)
+		return fileContent{}, fileProblem(placeOf(name, at), "nested too deeply: allowed: %d levels", maxDepth)
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return nil, syntaxProblem(name, text, err)
+		return fileContent{}, syntaxProblem(name, text, err)
 	}
 	r := &reader{file: name}
 	for _, document := range file.Docs {
@@ -168,9 +171,9 @@ func syntaxProblem(name string, text []byte, err error) error {
 // names, and remembers where everything stood.
 type reader struct {
 	file     string
-	found    []written
+	found    fileContent
 	problems []error
-	current  *written // the schedule being read; nil outside one
+	current  *written // the schedule or calendar being read; nil outside one
 }
 
 func (r *reader) problem(node ast.Node, format string, args ...any) {
@@ -225,9 +228,7 @@ func (r *reader) container(node ast.MapNode) {
 		case "schedules":
 			r.schedules(value)
 		case "calendars":
-			if list, ok := value.(*ast.SequenceNode); !ok || len(list.Values) > 0 {
-				r.problem(key, "calendars cannot be stored by this version: write the dates into except or only of each schedule")
-			}
+			r.calendars(value)
 		default:
 			r.unknown(key, fileShape, "at the top of a file")
 		}
@@ -246,17 +247,35 @@ func (r *reader) schedules(node ast.Node) {
 	}
 }
 
+func (r *reader) calendars(node ast.Node) {
+	switch list := node.(type) {
+	case *ast.NullNode:
+	case *ast.SequenceNode:
+		for _, value := range list.Values {
+			r.found.calendars = append(r.found.calendars, r.entry(value, calendarShape))
+		}
+	default:
+		r.problem(node, "calendars is %s: allowed: a list", kindOf(node))
+	}
+}
+
 func (r *reader) schedule(node ast.Node) {
+	r.found.schedules = append(r.found.schedules, r.entry(node, scheduleShape))
+}
+
+// entry reads one schedule or calendar.
+func (r *reader) entry(node ast.Node, s *shape) written {
 	r.current = &written{at: placeOf(r.file, firstToken(node)), places: map[string]place{}}
 	before := len(r.problems)
 	var out bytes.Buffer
-	r.value(&out, node, scheduleShape, "")
+	r.value(&out, node, s, "")
 	r.current.object = out.Bytes()
 	if len(r.problems) == before && !json.Valid(r.current.object) {
-		r.problem(node, "cannot be read as a schedule")
+		r.problem(node, "cannot be read")
 	}
-	r.found = append(r.found, *r.current)
+	w := *r.current
 	r.current = nil
+	return w
 }
 
 func (r *reader) unknown(key ast.Node, s *shape, where string) {

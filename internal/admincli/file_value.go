@@ -64,7 +64,7 @@ func (r *reader) object(out *bytes.Buffer, node ast.Node, s *shape, path string)
 		}
 		sub, known := s.fields[name]
 		if !known {
-			r.unknown(it.Key(), s, "in "+place2(path))
+			r.unknown(it.Key(), s, "in "+owned(s, path))
 			continue
 		}
 		if _, null := it.Value().(*ast.NullNode); null || sub.kind == shapeIgnored {
@@ -76,12 +76,15 @@ func (r *reader) object(out *bytes.Buffer, node ast.Node, s *shape, path string)
 	out.WriteByte('}')
 }
 
-// place2 names the object around an unknown key.
-func place2(path string) string {
-	if path == "" {
-		return "a schedule"
+// owned names the object around an unknown key.
+func owned(s *shape, path string) string {
+	switch {
+	case path != "":
+		return path
+	case s == calendarShape:
+		return "a calendar"
 	}
-	return path
+	return "a schedule"
 }
 
 func join(path, name string) string {

@@ -159,6 +159,29 @@ func TestCommandsOnRedis(t *testing.T) {
 	}
 }
 
+// Calendars of a file are stored for the schedules of the same file.
+func TestCalendarsOnRedis(t *testing.T) {
+	r, _ := onRedis(t)
+	text, err := os.ReadFile("testdata/files/calendars.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stdin = strings.ReplaceAll(string(text), "2026-12-01", time.Now().AddDate(0, 0, 1).Format(time.DateOnly))
+	plan := r.must("apply", "-f", "-", "--plan", "-o", "name").stdout
+	if got := r.must("schedule", "list", "-o", "name").stdout; got != "" {
+		t.Fatalf("a plan wrote %q", got)
+	}
+	if got := r.must("apply", "-f", "-", "-o", "name").stdout; got != plan || got != "calendar/holidays-de\nworkdays\n" {
+		t.Errorf("planned %q, applied %q", plan, got)
+	}
+	if got := r.must("apply", "-f", "-", "--exit-code"); !strings.Contains(got.stderr, "2 unchanged") {
+		t.Errorf("again: %s", got.stderr)
+	}
+	r.must("schedule", "preview", "workdays")
+	r.stdin = r.must("schedule", "list", "-o", "json").stdout
+	r.must("apply", "-f", "-", "--exit-code")
+}
+
 // No output may hold the password, whatever fails.
 func TestPasswordsStaySecret(t *testing.T) {
 	const canary = "hunter2canary"

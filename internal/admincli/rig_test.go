@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ type rig struct {
 	opened   int
 	terminal Terminal
 	stdin    string
+	input    io.Reader // instead of stdin
 	environ  map[string]string
 	open     func(context.Context, Target) (*Stores, error) // nil: stores and openErr
 }
@@ -38,9 +40,28 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Address: "test:6379"}
+	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: &calendarsOf{Store: store}, Address: "test:6379"}
 	r.announce("default", "reports", "low", "ops", "mailers")
 	return r
+}
+
+// calendarsOf remembers the calendars, which the store in memory only takes.
+type calendarsOf struct {
+	*memstore.Store
+	all     []schedule.Calendar
+	version int64
+}
+
+func (c *calendarsOf) Calendars(context.Context) ([]schedule.Calendar, int64, error) {
+	return c.all, c.version, nil
+}
+
+func (c *calendarsOf) PutCalendars(ctx context.Context, all []schedule.Calendar) (int64, error) {
+	version, err := c.Store.PutCalendars(ctx, all)
+	if err == nil {
+		c.all, c.version = all, version
+	}
+	return version, err
 }
 
 // announce lets one worker serve queues.
@@ -81,7 +102,11 @@ func (r *rig) run(args ...string) result {
 
 func (r *rig) runContext(ctx context.Context, args ...string) result {
 	var stdout, stderr bytes.Buffer
-	env := Env{Stdin: strings.NewReader(r.stdin), Stdout: &stdout, Stderr: &stderr, Terminal: r.terminal, Now: r.clock,
+	input := r.input
+	if input == nil {
+		input = strings.NewReader(r.stdin)
+	}
+	env := Env{Stdin: input, Stdout: &stdout, Stderr: &stderr, Terminal: r.terminal, Now: r.clock,
 		Local: time.FixedZone("LOC", 2*3600), User: "ana", Environ: r.environ, Version: "v0.0.0-test",
 		TimeZoneData: func() string { return "cafe0123" },
 		Open: func(ctx context.Context, target Target) (*Stores, error) {

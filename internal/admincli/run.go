@@ -19,6 +19,7 @@ import (
 // unreachable, 8 condition not met, 130 interrupted, which is when ctx ends.
 // It never panics.
 func Run(ctx context.Context, env Env, args []string) (code int) {
+	env.Stdin = &interruptible{ctx: ctx, r: env.Stdin}
 	s := &session{env: env, ctx: ctx}
 	s.out, s.err = &stickyWriter{w: env.Stdout}, env.Stderr
 	defer func() {
@@ -57,6 +58,32 @@ func (s *stickyWriter) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	s.err = err
 	return n, err
+}
+
+// An interruptible reader stops waiting when its context ends. What the
+// abandoned read gets is lost, which does no harm: the program ends then.
+type interruptible struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (i *interruptible) Read(p []byte) (int, error) {
+	type answer struct {
+		text []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		text := make([]byte, len(p))
+		n, err := i.r.Read(text)
+		done <- answer{text[:n], err}
+	}()
+	select {
+	case a := <-done:
+		return copy(p, a.text), a.err
+	case <-i.ctx.Done():
+		return 0, errInterrupted
+	}
 }
 
 // report writes one line for each error that was joined.

@@ -108,7 +108,7 @@ func (s *session) create(cmd *cobra.Command, f *createFlags, name string) error 
 	if err != nil {
 		return err
 	}
-	compiled, err := schedule.Compile(definition, nil)
+	compiled, err := s.compile(definition)
 	if err == nil {
 		err = checkCreate(compiled, s.env.Now())
 	}
@@ -145,6 +145,7 @@ func (f *createFlags) conflict(id schedule.ID) error {
 
 // A putJSON is what create and apply print for one schedule.
 type putJSON struct {
+	Kind       string   `json:"kind,omitempty"` // "calendar"; "" is a schedule
 	ID         string   `json:"id"`
 	Action     string   `json:"action"`
 	DryRun     bool     `json:"dry_run,omitempty"`

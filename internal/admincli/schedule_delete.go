@@ -2,6 +2,7 @@ package admincli
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -90,7 +91,12 @@ func (s *session) confirmDelete(entries []schedule.Entry) error {
 		want = strconv.Itoa(len(entries))
 		fmt.Fprintf(s.err, "delete all %d with their history? type %d: ", len(entries), len(entries))
 	}
-	answer, _ := bufio.NewReader(s.env.Stdin).ReadString('\n') // no answer is no consent
+	answer, err := bufio.NewReader(s.env.Stdin).ReadString('\n')
+	if errors.Is(err, errInterrupted) {
+		fmt.Fprintln(s.err)
+		return errInterrupted
+	}
+	// Any other error ends the answer; no answer is no consent.
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	if answer == want || want == "y" && answer == "yes" {
 		return nil

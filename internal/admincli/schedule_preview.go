@@ -56,7 +56,7 @@ func (s *session) preview(cmd *cobra.Command, f *previewFlags, args []string) er
 	if err != nil {
 		return err
 	}
-	compiled, err := schedule.Compile(definition, nil)
+	compiled, err := s.compile(definition)
 	if err != nil {
 		return f.fromFlags(err)
 	}

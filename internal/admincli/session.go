@@ -50,6 +50,11 @@ type session struct {
 	stores  *Stores
 	address string
 	zones   map[string]*time.Location // loaded so far, by name
+	// calendars are those that definitions are compiled with: the stored ones,
+	// and over them those of the files that apply reads. Nil until one is
+	// needed.
+	calendars map[string]schedule.Calendar
+	stored    map[string]schedule.Calendar // before the files
 }
 
 // start checks the global flags before any command runs.

@@ -17,7 +17,7 @@ type reading struct {
 
 // read prepares a definition.
 func (s *session) read(definition schedule.Schedule) reading {
-	compiled, err := schedule.Compile(definition, nil)
+	compiled, err := s.compile(definition)
 	return s.reading(definition, compiled, err)
 }
 
