@@ -73,7 +73,9 @@ func Run(ctx context.Context, options Options) error {
 		p.settings.Process.LogLevel = slog.LevelWarn // the narrator tells the rest
 	}
 	p.logger = newLogger(options.Stderr, options.Terminal, p.settings.Process)
-	redis.SetLogger(queue.NewRedisLogger(p.logger))
+	// go-redis tells of every connection that fails; the worker tells of the
+	// outage, once.
+	redis.SetLogger(queue.NewRedisLogger(slog.New(demoted{p.logger.Handler()})))
 	for _, warning := range settings.Warnings {
 		p.logger.Warn(warning)
 	}

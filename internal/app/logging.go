@@ -22,6 +22,20 @@ func newLogger(out io.Writer, terminal bool, c config.Process) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: c.LogLevel}))
 }
 
+// A demoted handler takes everything for debugging.
+type demoted struct{ slog.Handler }
+
+// Enabled reports whether debugging is.
+func (d demoted) Enabled(ctx context.Context, _ slog.Level) bool {
+	return d.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+// Handle writes the record as a debug message.
+func (d demoted) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return d.Handler.Handle(ctx, r)
+}
+
 // A logObserver logs what the packages below do not log themselves.
 type logObserver struct {
 	worker.NopObserver

@@ -42,7 +42,6 @@ func NewRedis(c config.Redis) (redis.UniversalClient, error) {
 		client = redis.NewClient(&redis.Options{Addr: u.Addrs[0], Username: u.Username, Password: u.Password.Reveal(), DB: u.DB,
 			TLSConfig: tlsConfig, PoolSize: c.PoolSize, ContextTimeoutEnabled: true, MaintNotificationsConfig: silent()})
 	}
-	client.AddHook(&calm{})
 	return client, nil
 }
 

@@ -48,7 +48,7 @@ func (o *outage) recovered() {
 		return
 	}
 	after := o.now().Sub(since)
-	o.logger.Info("Redis is back", "after", after.Round(time.Millisecond))
+	o.logger.Info("Redis is back", "after", after.Round(time.Millisecond).String())
 	o.observer.Recovered(after)
 }
 

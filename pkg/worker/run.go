@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ func (o *Options) grace() time.Duration { return min(o.ClaimTTL/2, o.Drain/5) }
 func (w *Worker) stop(server *asynq.Server, housekeeping *housekeeping) {
 	w.draining.Store(true)
 	began := time.Now()
-	w.options.Logger.Info("draining", "worker", w.options.ID, "at_most", w.options.Drain)
+	w.options.Logger.Info("draining", "worker", w.options.ID, "at_most", w.options.Drain.String())
 	var group sync.WaitGroup
 	group.Go(server.Shutdown)
 	group.Go(housekeeping.stop)
@@ -73,14 +74,14 @@ func (w *Worker) stop(server *asynq.Server, housekeeping *housekeeping) {
 	if err := w.enqueuer.Close(); err != nil {
 		w.options.Logger.Warn("closing the enqueuer failed", "error", err)
 	}
-	w.options.Logger.Info("worker stopped", "worker", w.options.ID, "after", time.Since(began).Round(time.Millisecond))
+	w.options.Logger.Info("worker stopped", "worker", w.options.ID, "after", time.Since(began).Round(time.Millisecond).String())
 }
 
 // farewell bounds the last call to Redis.
 const farewell = time.Second
 
 func (w *Worker) newServer() *asynq.Server {
-	return asynq.NewServerFromRedisClient(w.options.QueueRedis, asynq.Config{
+	return asynq.NewServerFromRedisClient(&calm{UniversalClient: w.options.QueueRedis}, asynq.Config{
 		Concurrency:       w.options.Concurrency,
 		Queues:            w.options.Queues,
 		TaskCheckInterval: w.options.PollInterval,
@@ -89,7 +90,7 @@ func (w *Worker) newServer() *asynq.Server {
 		RetryDelayFunc:           w.middleware.RetryDelay,
 		IsFailure:                w.middleware.IsFailure,
 		ShutdownTimeout:          w.options.Drain - w.options.grace(),
-		Logger:                   queue.NewAsynqLogger(w.options.Logger),
+		Logger:                   queue.NewAsynqLogger(slog.New(quiet{w.options.Logger.Handler()})),
 		LogLevel:                 asynq.WarnLevel,
 	})
 }
