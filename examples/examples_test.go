@@ -1,7 +1,6 @@
 package examples
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -13,7 +12,8 @@ func TestExamplesBuild(t *testing.T) {
 	if err != nil || len(mains) == 0 {
 		t.Fatalf("examples found: %v, %v; want some", mains, err)
 	}
-	for _, args := range [][]string{{"build", "-o", t.TempDir() + string(os.PathSeparator), "./..."}, {"vet", "./..."}} {
+	// Several packages at once are compiled and not linked, which is enough.
+	for _, args := range [][]string{{"build", "./..."}, {"vet", "./..."}} {
 		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 			t.Errorf("go %v: %v\n%s", args, err, out)
 		}
