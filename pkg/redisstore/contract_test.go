@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -46,8 +47,25 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// seeds are how many random sequences each backend gets, by what they cost:
+// miniredis compiles a script whenever it runs.
+var seeds = map[string]string{"miniredis": "3", "redis": "10", "cluster": "4"}
+
 func TestModel(t *testing.T) {
 	for _, backend := range redistest.Backends() {
-		t.Run(backend.Name, func(t *testing.T) { storetest.Model(t, open(backend)) })
+		t.Run(backend.Name, func(t *testing.T) {
+			fewerSeeds(t, seeds[backend.Name])
+			storetest.Model(t, open(backend))
+		})
 	}
+}
+
+// fewerSeeds sets the number of sequences unless the environment says it.
+func fewerSeeds(t *testing.T, count string) {
+	for _, name := range []string{"BELFRY_TEST_MODEL_SEEDS", "BELFRY_TEST_MODEL_SEED"} {
+		if os.Getenv(name) != "" {
+			return
+		}
+	}
+	t.Setenv("BELFRY_TEST_MODEL_SEEDS", count)
 }

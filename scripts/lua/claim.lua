@@ -27,6 +27,7 @@
 -- @include lib/run.lua
 -- @include lib/settle.lua
 -- @include lib/write.lua
+-- @include lib/skips.lua
 -- @include lib/claimkind.lua
 
 local limit, ttl_ms = tonumber(ARGV[4]), tonumber(ARGV[5])

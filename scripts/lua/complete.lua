@@ -25,6 +25,7 @@
 -- @include lib/open.lua
 -- @include lib/run.lua
 -- @include lib/settle.lua
+-- @include lib/skips.lua
 -- @include lib/decision.lua
 -- @include lib/write.lua
 

@@ -50,6 +50,7 @@ var (
 	Renew        = load("renew")
 	Resume       = load("resume")
 	Settle       = load("settle")
+	Skip         = load("skip")
 	Stats        = load("stats")
 	Trigger      = load("trigger")
 )

@@ -26,7 +26,7 @@ var scripts = map[string]*redis.Script{
 	"periodic_claim": PeriodicClaim, "periodic_complete": PeriodicComplete, "periodic_ensure": PeriodicEnsure,
 	"periodic_list": PeriodicList, "periodic_pause": PeriodicPause, "periodic_renew": PeriodicRenew,
 	"periodic_resume": PeriodicResume, "periodic_trigger": PeriodicTrigger,
-	"remove": Remove, "renew": Renew, "resume": Resume, "settle": Settle, "stats": Stats, "trigger": Trigger,
+	"remove": Remove, "renew": Renew, "resume": Resume, "settle": Settle, "skip": Skip, "stats": Stats, "trigger": Trigger,
 }
 
 // names lists the files of a directory, without the suffix.

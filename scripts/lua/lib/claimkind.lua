@@ -17,10 +17,7 @@ local function claim_kind(r, id, audit_ms, audit_overlap_ms)
   if not id then return "A", 0, 0, r.open, "" end
   local overlap, firing, list = overlap_policy(r), get_firing(id), listed_open(r)
   if firing then return known_kind(r, id, firing) end
-  if has_bit(r.policy, HAS_SKIPS) then
-    local skips = redis.call("HGET", SKIP, r.id) or ""
-    if contains(skips, decimal(r.next_ms)) then return "K", 0, 0, r.open, list end
-  end
+  if contains(skip_list(r), decimal(r.next_ms)) then return "K", 0, 0, r.open, list end
   local others = r.open
   if others > 0 and overlap ~= ALLOW and overlap ~= CANCEL_OTHER then return "O", 0, 0, others, list end
   if overlap == CANCEL_OTHER then ask_cancel(r) end

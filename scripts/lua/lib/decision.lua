@@ -32,23 +32,13 @@ local function apply_overlap(r, c, id, audit_ms)
   end
 end
 
-local function forget_skip(r, at)
-  local rest = remove_item(redis.call("HGET", SKIP, r.id) or "", at)
-  if rest ~= "" then
-    redis.call("HSET", SKIP, r.id, rest)
-  else
-    redis.call("HDEL", SKIP, r.id)
-    if has_bit(r.policy, HAS_SKIPS) then r.policy = r.policy - HAS_SKIPS end
-  end
-end
-
 -- decide gives the claimed scheduled time its verdict. The ledger record of an
 -- enqueued firing stays as claim wrote it: the auditor proves it.
 local function decide(r, c, id, firing, audit_ms)
   if c.decision == "E" or c.decision == "A" then return advance(r, c.at_ms, FIRED, 0) end
   if firing and firing.state == INTENT then withdraw(r, id, firing) end
   if c.decision == "O" then return apply_overlap(r, c, id, audit_ms) end
-  if c.verdict_given == SKIPPED then forget_skip(r, c.at) end
+  if c.verdict_given == SKIPPED then set_skips(r, skip_list(r), c.at) end
   advance(r, c.at_ms, c.verdict_given, c.why)
 end
 
