@@ -145,8 +145,9 @@ func TestB067ImpossibleDatesAreRefused(t *testing.T) {
 	for _, expression := range []string{"0 0 31 4 *", "0 0 30 2 *", "0 0 31 2,4,6 *"} {
 		c := compile(t, Schedule{Expression: expression})
 		calls := countCalls(c)
-		if all := fieldErrors(t, c.CheckCreate(now)); len(all) != 1 || all[0].Field != "expression" {
-			t.Errorf("%s: %v, want it refused", expression, all)
+		if all := fieldErrors(t, c.CheckCreate(now)); len(all) != 1 || all[0].Field != "expression" ||
+			!strings.Contains(all[0].Allowed, " days") || !strings.Contains(all[0].Hint, "L") {
+			t.Errorf("%s: %v, want it refused with the reason and the last day as a hint", expression, all)
 		}
 		if p := Plan(c, PlanInput{ScheduledAt: now, Now: now}); !p.Push || !p.Next.IsZero() {
 			t.Errorf("%s: %+v, want it done after a stored pending time", expression, p)

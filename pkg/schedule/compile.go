@@ -191,6 +191,10 @@ func (c *Compiled) CheckCreate(now time.Time) error {
 			at.checkFuture(&p, n.field, now)
 			continue
 		}
+		if reason, hint, never := neverFires(n.spec); never {
+			p = append(p, &FieldError{Field: n.field, Value: n.spec.String(), Allowed: "a date that exists: " + reason, Hint: hint})
+			continue
+		}
 		if _, ok := n.spec.Next(now); !ok {
 			p.refuse(n.field, n.spec.String(), "a spec that fires at some time; this one never does")
 		}
