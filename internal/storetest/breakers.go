@@ -16,6 +16,7 @@ var breakerCases = []testCase{
 	{"after the cool-down one probe runs; its success closes the breaker", breakerProbeOK},
 	{"a probe that fails opens the breaker for another cool-down", breakerProbeFails},
 	{"a probe whose claimer died is claimed again", breakerProbeAgain},
+	{"there is no probe while an earlier run is open", breakerProbeWaits},
 	{"a schedule is not disabled while it has no limit on failures", breakerOff},
 	{"a claim that meets the disable keeps its promise", breakerPromise},
 }
@@ -150,6 +151,20 @@ func breakerProbeAgain(e *env) {
 	e.none("beside a probe")
 	e.runToEnd(again.Firing(), claim.OutcomeSucceeded)
 	want(e, "State", e.status("a").State, schedule.StateActive)
+}
+
+func breakerProbeWaits(e *env) {
+	e.put(every("a", fragile(1, time.Minute)))
+	earlier := e.runs(e.fireNext(), "earlier")
+	e.fail(e.fireNext(), claim.FinishDisabled)
+	e.advance(time.Minute)
+	e.none("beside an earlier run")
+	e.none("beside an earlier run, asked again")
+	e.finishes(earlier, claim.OutcomeCancelled, claim.FinishOK) // says nothing about the next one
+	probe := e.fire()
+	e.none("beside a probe")
+	e.runToEnd(probe, claim.OutcomeSucceeded)
+	e.fire()
 }
 
 func breakerOff(e *env) {

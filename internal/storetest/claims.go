@@ -72,7 +72,7 @@ func claimOldestFirst(e *env) {
 	e.advance(period - time.Second)
 	byShard := map[int][]schedule.ID{}
 	for shard := range e.shards {
-		for {
+		for range len(ids) + 1 {
 			batch := e.batch(shard, 1)
 			if len(batch.Claims) == 0 {
 				break

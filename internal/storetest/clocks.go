@@ -54,8 +54,10 @@ func claimConcurrently(e *env) {
 	seen := map[schedule.ID]claim.Token{}
 	together(callers, func(int) {
 		for shard := range e.shards {
-			for e.claimShard(shard, 7, &mu, seen) > 0 {
-				continue
+			for range schedules { // enough, and an end when a store grants for ever
+				if e.claimShard(shard, 7, &mu, seen) == 0 {
+					break
+				}
 			}
 		}
 	})
