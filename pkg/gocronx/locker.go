@@ -120,6 +120,15 @@ func (l *Locker) note(key string, lease claim.Lease) {
 	l.held[key] = lease
 }
 
+// forget drops the lease of a run, but not that of a later one.
+func (l *Locker) forget(key string, token claim.Token) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[key].Token == token {
+		delete(l.held, key)
+	}
+}
+
 // A heldLock is one run of a job.
 type heldLock struct {
 	locker  *Locker
@@ -155,7 +164,7 @@ func (h *heldLock) renew(ctx context.Context) {
 			failing = true
 		case !ok:
 			h.locker.options.Logger.Warn("the lock of a job was lost while it ran", "job", h.key, "token", h.lease.Token.String())
-			h.locker.note(h.key, claim.Lease{})
+			h.locker.forget(h.key, h.lease.Token)
 			return
 		default:
 			failing, h.lease = false, lease
@@ -170,7 +179,7 @@ func (h *heldLock) renew(ctx context.Context) {
 func (h *heldLock) Unlock(ctx context.Context) error {
 	h.stop()
 	<-h.renewed
-	h.locker.note(h.key, claim.Lease{})
+	h.locker.forget(h.key, h.lease.Token)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTime)
 	defer cancel()
 	var err error
