@@ -94,6 +94,7 @@ func TestLostLeaseStopsTheHandler(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		b.ledger.change(id, func(f *claim.OpenFiring) { f.Token, f.LeaseUntil = 9999, time.Now().Add(time.Hour) })
 		time.Sleep(7 * time.Second)
+		synctest.Wait()
 		if !errors.Is(cause, ErrLeaseLost) {
 			b.t.Errorf("cause = %v, want ErrLeaseLost", cause)
 		}

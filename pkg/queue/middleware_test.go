@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,12 +238,12 @@ func TestHandBackOnTheLastAttempt(t *testing.T) {
 		id := firingAt(1)
 		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
 		b.push(id)
-		known := true
-		m := b.middleware(func(o *MiddlewareOptions) { o.Handles = func(string) bool { return known } })
+		var unknown atomic.Bool
+		m := b.middleware(func(o *MiddlewareOptions) { o.Handles = func(string) bool { return !unknown.Load() } })
 		var seen counter
-		stop := b.serve(m, seen.wrap(func(_ context.Context, _ *asynq.Task) error {
-			if known {
-				known = false
+		stop := b.serve(m, seen.wrap(func(context.Context, *asynq.Task) error {
+			if seen.of(id) == 1 {
+				unknown.Store(true)
 				return errWork
 			}
 			return nil
@@ -252,12 +253,10 @@ func TestHandBackOnTheLastAttempt(t *testing.T) {
 		if f, ok := b.ledger.get(id); !ok || f.State != claim.FiringWaiting || f.Attempt != 1 {
 			b.t.Fatalf("open firing = %+v, want one that waits", f)
 		}
-		known = true
+		unknown.Store(false)
 		if r := b.sweep(id); r.Redriven != 1 {
 			b.t.Errorf("sweep = %+v, want one re-drive", r)
 		}
-		known = false // the handler that runs now succeeds, behind a Handles that says yes
-		m.handles = nil
 		time.Sleep(5 * time.Second)
 		stop()
 		b.wantOutcome(id, claim.OutcomeSucceeded)
