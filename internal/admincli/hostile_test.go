@@ -189,7 +189,8 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		if got.code != exitUsage || safe(got.stderr) != nil || len(got.stderr) > 4000 {
 			t.Errorf("%s: exit %d, stderr %.300q", name, got.code, got.stderr)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		// Without the limits of the reader the worst takes minutes.
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s took %s", name, took)
 		}
 	}
