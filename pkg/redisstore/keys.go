@@ -71,6 +71,9 @@ func (k keys) members() string { return k.key(controlTag, "members") }
 // periodic holds the periodic tasks, see scripts/lua/lib/periodic.lua.
 func (k keys) periodic() string { return k.key(controlTag, "periodic") }
 
+// leases holds the names of all leases that were ever granted.
+func (k keys) leases() string { return k.key(controlTag, "leases") }
+
 func (k keys) lease(name string) string { return k.key(controlTag, "lease:"+name) }
 
 // wakeChannel carries a message whenever something became due earlier.

@@ -29,8 +29,8 @@ func (l *Leases) Acquire(ctx context.Context, request claim.LeaseRequest) (claim
 	}
 	sent := l.store.options.Wall()
 	doing := fmt.Sprintf("acquire lease %q", request.Name)
-	answer, err := l.store.run(ctx, doing, lua.LeaseAcquire, l.key(request.Name),
-		l.store.clock(request.Owner, request.Nonce, request.TTL.Milliseconds())...)
+	answer, err := l.store.run(ctx, doing, lua.LeaseAcquire, append(l.key(request.Name), l.store.keys.leases()),
+		l.store.clock(request.Owner, request.Nonce, request.TTL.Milliseconds(), request.Name)...)
 	if err != nil {
 		return claim.Lease{}, false, err
 	}
