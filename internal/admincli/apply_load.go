@@ -193,12 +193,14 @@ func owner(w written) string {
 // checkCreate refuses what may not be created at now.
 func checkCreate(compiled *schedule.Compiled, now time.Time) error {
 	err := compiled.CheckCreate(now)
-	if err == nil {
-		return nil
+	var field *schedule.FieldError
+	if !errors.As(err, &field) || field.Hint != "" {
+		return err
 	}
 	for _, warning := range schedule.Warnings(compiled.Spec()) {
-		if why, found := strings.CutPrefix(warning, "it never runs: "); found {
-			return withHint(err, why)
+		_, hint, found := strings.Cut(warning, " (did you mean ")
+		if found && strings.HasPrefix(warning, "it never runs: ") {
+			return withHint(err, "did you mean "+strings.TrimSuffix(hint, ")"))
 		}
 	}
 	return err
