@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -25,12 +26,20 @@ func loadLocation(name string) (*time.Location, error) {
 	if len(name) > 64 || strings.HasPrefix(name, "/") || strings.Contains(name, "..") || strings.ContainsFunc(name, notInZoneName) {
 		return refuse("")
 	}
+	if known, ok := zones.Load(name); ok {
+		return known.(*time.Location), nil
+	}
 	location, err := time.LoadLocation(name)
 	if err != nil {
 		return refuse(zoneHint(name))
 	}
+	zones.Store(name, location)
 	return location, nil
 }
+
+// zones keeps the zones that were loaded, by name: reading one is the dearest
+// part of compiling a definition. Only names that the database holds get in.
+var zones sync.Map
 
 // notInZoneName reports whether no IANA zone name contains r.
 func notInZoneName(r rune) bool {
