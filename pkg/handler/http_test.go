@@ -334,3 +334,25 @@ func TestHTTPTimeoutAndCancel(t *testing.T) {
 		t.Errorf("cancel: %v", err)
 	}
 }
+
+func TestCheckRedirect(t *testing.T) {
+	h := &httpHandler{hosts: &hostList{all: true}}
+	request := func(method, target string) *http.Request {
+		r := httptest.NewRequest(method, target, nil)
+		r.Header.Set(HeaderSignature, "t=1,v1=aa")
+		return r
+	}
+	var field *schedule.FieldError
+	if err := h.checkRedirect(request("GET", "http://a.example/"), []*http.Request{request("GET", "https://a.example/")}); !errors.As(err, &field) {
+		t.Errorf("a step down from https: %v, want a FieldError", err)
+	}
+	for _, method := range []string{"POST", "GET"} {
+		next := request(method, "https://a.example/2")
+		if err := h.checkRedirect(next, []*http.Request{request("POST", "https://a.example/1")}); err != nil {
+			t.Error(err)
+		}
+		if kept := next.Header.Get(HeaderSignature) != ""; kept != (method == "POST") {
+			t.Errorf("redirected as %s: signature kept = %v", method, kept)
+		}
+	}
+}
