@@ -54,8 +54,11 @@ type Stores struct {
 	Runs    RunLog
 	// Calendars is nil when the store keeps none.
 	Calendars CalendarStore
-	Address   string // for messages; holds no password
-	Close     func() error
+	// Leases and Periodic may be nil when no command needs them.
+	Leases   LeaseStore
+	Periodic claim.PeriodicStore
+	Address  string // for messages; holds no password
+	Close    func() error
 }
 
 // A RunLog is the part of [claim.Ledger] that history reads.

@@ -27,7 +27,8 @@ func OpenRedis(ctx context.Context, target Target) (*Stores, error) {
 	if err != nil {
 		return nil, &unreachableError{address: loaded.Redis.URL.String(), err: err}
 	}
-	return &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: loaded.Redis.URL.String(), Close: client.Close}, nil
+	return &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Leases: store.Leases(), Periodic: store.Periodic(),
+		Address: loaded.Redis.URL.String(), Close: client.Close}, nil
 }
 
 // An unreachableError adds where the store should be to why it is not there.

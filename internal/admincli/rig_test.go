@@ -40,7 +40,9 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: &calendarsOf{Store: store}, Address: "test:6379"}
+	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: &calendarsOf{Store: store}, Address: "test:6379",
+		Leases: store.Leases(), Periodic: store.Periodic()}
+	seedLeases(t, store)
 	r.announce("default", "reports", "low", "ops", "mailers")
 	return r
 }
