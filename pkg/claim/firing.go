@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -50,9 +49,6 @@ type Firing struct {
 	Request     string    // request ID or backfill ID
 }
 
-// errFiringID is wrapped by ParseFiringID.
-var errFiringID = errors.New("claim: not a firing ID")
-
 // maxFiringID bounds a firing ID with its re-drive suffix, in bytes.
 const maxFiringID = 200
 
@@ -75,16 +71,42 @@ func (f FiringID) TaskID(redrives int) string {
 	return string(f) + "~" + strconv.Itoa(redrives)
 }
 
-// ParseFiringID reads a firing ID, or a task ID with its re-drive suffix.
+// ID returns the ID that parses to f.
+func (f Firing) ID() FiringID {
+	switch f.Kind {
+	case KindManual:
+		return ManualFiring(f.Schedule, f.Generation, f.Request)
+	case KindBackfill:
+		return FiringID(string(f.Schedule) + ":" + strconv.FormatInt(f.Generation, 10) + ":b" + f.Request + "." +
+			strconv.FormatInt(f.ScheduledAt.UnixMilli(), 10))
+	}
+	return ScheduledFiring(f.Schedule, f.Generation, f.ScheduledAt)
+}
+
+// ParseFiringID reads a firing ID, or a task ID with its re-drive suffix. It
+// accepts only what this package writes, so that one firing has one ID.
 func ParseFiringID(s string) (Firing, error) {
 	fail := func() (Firing, error) {
 		return Firing{}, &schedule.FieldError{Field: "firing", Value: s,
-			Allowed: "schedule:generation:key as in " + errFiringID.Error()}
+			Allowed: "schedule:generation:key, where key is a Unix time in milliseconds, m<request> or b<backfill>.<milliseconds>, and ~<re-drives> may follow"}
 	}
 	if len(s) > maxFiringID {
 		return fail()
 	}
-	s, _, _ = strings.Cut(s, "~")
+	id, redrives, redriven := strings.Cut(s, "~")
+	if n, err := strconv.Atoi(redrives); redriven && (err != nil || n < 1 || strconv.Itoa(n) != redrives) {
+		return fail()
+	}
+	f, ok := parseFiring(id)
+	if !ok || string(f.ID()) != id {
+		return fail()
+	}
+	return f, nil
+}
+
+// parseFiring reads an ID without suffix; numbers may be written in any way.
+func parseFiring(s string) (Firing, bool) {
+	fail := func() (Firing, bool) { return Firing{}, false }
 	parts := strings.SplitN(s, ":", 3)
 	if len(parts) != 3 || parts[2] == "" || schedule.ID(parts[0]).Validate() != nil {
 		return fail()
@@ -101,7 +123,7 @@ func ParseFiringID(s string) (Firing, error) {
 		if schedule.ValidateRequestID(f.Request) != nil {
 			return fail()
 		}
-		return f, nil
+		return f, true
 	case 'b':
 		var found bool
 		f.Kind = KindBackfill
@@ -117,5 +139,5 @@ func ParseFiringID(s string) (Firing, error) {
 		return fail()
 	}
 	f.ScheduledAt = time.UnixMilli(ms).UTC()
-	return f, nil
+	return f, true
 }
