@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/belfryhq/belfry/internal/memstore"
@@ -347,12 +346,6 @@ func (o *observer) Recovered(after time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.returns = append(o.returns, after)
-}
-
-// bubble runs a test in virtual time, from 2000-01-01T00:00:00Z on.
-func bubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, test)
 }
 
 func names(n int) []string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -33,7 +34,7 @@ func TestOneBadScheduleStopsNoOther(t *testing.T) {
 	}
 	for name, spoil := range bad {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, 1)
 				start := time.Now()
 				for i := range 100 {
@@ -81,7 +82,7 @@ func checkIsolated(t *testing.T, m *member, id schedule.ID) {
 }
 
 func TestAFailedEnqueueIsRepeatedAndRecorded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		f.put("bad", "once:2000-01-01T00:00:10Z", nil)
 		f.put("good", "once:2000-01-01T00:00:10Z", nil)
@@ -114,7 +115,7 @@ func TestAFailedEnqueueIsRepeatedAndRecorded(t *testing.T) {
 }
 
 func TestAForeignTaskFailsTheFiring(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		f.put("taken", "once:2000-01-01T00:00:10Z", nil)
 		m := f.member("a", nil)
@@ -130,7 +131,7 @@ func TestAForeignTaskFailsTheFiring(t *testing.T) {
 }
 
 func TestHigherPriorityIsEnqueuedFirst(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		for i, priority := range []int{0, -5, 10, 3} {
 			f.put(fmt.Sprintf("s%d", i), "once:2000-01-01T00:00:10Z", func(s *schedule.Schedule) { s.Priority = priority })
@@ -153,7 +154,7 @@ func TestHigherPriorityIsEnqueuedFirst(t *testing.T) {
 // calls after they took effect, with a policy that would coalesce the second
 // time.
 func TestAnAmbiguousEnqueueIsNotDecidedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		f.put("tick", "2s", func(s *schedule.Schedule) { s.Missed = schedule.MissedLatest })
 		first := f.member("first", nil)
@@ -181,7 +182,7 @@ func TestAnAmbiguousEnqueueIsNotDecidedAgain(t *testing.T) {
 }
 
 func TestMustFireIsEnqueuedAndCompleted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		f.put("tick", "once:2000-01-01T00:00:10Z", nil)
 		m := f.member("a", nil)
@@ -202,7 +203,7 @@ func TestMustFireIsEnqueuedAndCompleted(t *testing.T) {
 }
 
 func TestARefusedNextTimeIsIsolated(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		f.put("odd", "1s", nil)
 		f.put("even", "1s", nil)

@@ -6,7 +6,9 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -181,7 +183,7 @@ func (n *node) halt() time.Duration {
 }
 
 func TestWorkerFiresRunsAndRecords(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
 		r.put("tick", "2s", "test")
@@ -221,7 +223,7 @@ func TestWorkerFiresRunsAndRecords(t *testing.T) {
 }
 
 func TestWorkerWaitsForRedisFromTheStart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
 		r.put("tick", "1s", "test")
@@ -257,7 +259,7 @@ func TestWorkerWaitsForRedisFromTheStart(t *testing.T) {
 }
 
 func TestThreeWorkersOneDies(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
 		for _, name := range names(12) {
@@ -289,21 +291,21 @@ func TestStopLetsHandlersEnd(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.put("long", "once:2000-01-01T00:00:05Z", "long")
 				n := r.node("a", func(o *worker.Options) { o.Drain = 10 * time.Second })
-				ended := false
+				var ended atomic.Bool
 				n.HandleFunc("long", func(context.Context, *asynq.Task) error {
 					time.Sleep(tt.takes)
-					ended = true
+					ended.Store(true)
 					return nil
 				})
 				n.start()
 				time.Sleep(6 * time.Second)
 				took := n.halt()
-				if took > tt.longest || ended != tt.ended {
-					t.Errorf("the stop took %s and the handler ended: %v; want at most %s and %v", took, ended, tt.longest, tt.ended)
+				if took > tt.longest || ended.Load() != tt.ended {
+					t.Errorf("the stop took %s and the handler ended: %v; want at most %s and %v", took, ended.Load(), tt.longest, tt.ended)
 				}
 				time.Sleep(2 * time.Hour) // the handler's goroutine must end before the bubble does
 			})
@@ -312,7 +314,7 @@ func TestStopLetsHandlersEnd(t *testing.T) {
 }
 
 func TestUnknownTypesAreLeftToOthers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.put("special", "once:2000-01-01T00:00:05Z", "special")
 		plain := r.node("a", nil).start()
@@ -339,7 +341,7 @@ func TestUnknownTypesAreLeftToOthers(t *testing.T) {
 }
 
 func TestWorkerWithoutSchedulesClaimsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.put("tick", "1s", "test")
 		n := r.node("a", func(o *worker.Options) { o.NoSchedules = true }).start()
