@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -42,6 +43,14 @@ type Options struct {
 	KeepRuns           int           // length of each schedule's run log; 0 is 20
 	NoRunLog           bool          // keep no run log; KeepRuns must be 0
 	Drain              time.Duration // time for everything to end once Run's context has; 0 is 25 s
+
+	// Periodic are tasks that run inside this process while it holds their
+	// claim; they need no handler and no queue.
+	Periodic []claim.Periodic
+	// Groups run in one process of the fleet only, under a lease each. Name and
+	// Build are needed; the stores, the owner, the grace and the logger are the
+	// worker's where they are left out.
+	Groups []claim.SupervisorOptions
 
 	RetryDelay asynq.RetryDelayFunc // between attempts; nil is asynq's default, 15 s and more
 	IsFailure  func(error) bool     // as asynq.Config.IsFailure; nil: every error

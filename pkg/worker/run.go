@@ -14,13 +14,13 @@ import (
 )
 
 // errNoHandlers reports a worker that could run nothing.
-var errNoHandlers = errors.New("worker: no handlers: register one with Handle before Run")
+var errNoHandlers = errors.New("worker: no handlers: register one with Handle before Run, or give it periodic tasks or groups")
 
 // Run works until ctx ends, then stops in order within Options.Drain and
 // returns nil. Redis being away is not an error: Run waits for it, from the
 // start on. A worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
-	if len(w.types()) == 0 {
+	if len(w.types()) == 0 && w.inProcess.empty() {
 		return errNoHandlers
 	}
 	if w.running.Swap(true) {
@@ -28,18 +28,49 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.options.Logger.Info("worker starts", "worker", w.options.ID, "namespace", w.options.Namespace,
 		"queues", w.options.Queues, "types", w.types(), "timezone_data", TimeZoneFingerprint(), "timezone_source", TimeZoneSource())
-	server := w.newServer()
-	if err := server.Start(w.middleware.Wrap(asynq.HandlerFunc(w.dispatch))); err != nil {
-		return fmt.Errorf("worker: start the asynq server: %w", err)
+	server, err := w.startServer()
+	if err != nil {
+		return err
 	}
 	housekeeping, err := w.startHousekeeping(ctx)
 	if err != nil {
 		server.Shutdown()
 		return err
 	}
+	elected, err := w.startElected(ctx)
+	if err != nil {
+		server.Shutdown()
+		housekeeping.stop()
+		return err
+	}
+	working, end := context.WithCancel(ctx)
+	defer end()
+	w.inProcess.start(working)
 	err = w.schedule(ctx)
-	w.stop(server, housekeeping)
+	end() // a fault of the scheduling half ends the other one too
+	w.stop(server, housekeeping, elected)
 	return err
+}
+
+// A taskServer is an asynq server, or none.
+type taskServer interface{ Shutdown() }
+
+// noServer stands for the server of a worker without handlers, which leaves
+// the queues to others.
+type noServer struct{}
+
+// Shutdown does nothing.
+func (noServer) Shutdown() {}
+
+func (w *Worker) startServer() (taskServer, error) {
+	if len(w.types()) == 0 {
+		return noServer{}, nil
+	}
+	server := w.newServer()
+	if err := server.Start(w.middleware.Wrap(asynq.HandlerFunc(w.dispatch))); err != nil {
+		return nil, fmt.Errorf("worker: start the asynq server: %w", err)
+	}
+	return server, nil
 }
 
 // schedule runs the scheduling half until ctx ends. A fault of it alone, such
@@ -58,13 +89,19 @@ func (o *Options) grace() time.Duration { return min(o.ClaimTTL/2, o.Drain/5) }
 
 // stop ends what Run started. When it begins, the claims are settled or handed
 // back already.
-func (w *Worker) stop(server *asynq.Server, housekeeping *housekeeping) {
+func (w *Worker) stop(server taskServer, housekeeping *housekeeping, elected *elected) {
 	w.draining.Store(true)
 	began := time.Now()
 	w.options.Logger.Info("draining", "worker", w.options.ID, "at_most", w.options.Drain.String())
 	var group sync.WaitGroup
 	group.Go(server.Shutdown)
 	group.Go(housekeeping.stop)
+	group.Go(func() { w.stopElected(elected) })
+	group.Go(func() {
+		if !w.inProcess.wait(w.options.Drain - w.options.grace()) {
+			w.options.Logger.Warn("a periodic task or a group did not end in time; it is left behind, and its lease runs out with the process")
+		}
+	})
 	group.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()

@@ -29,6 +29,7 @@ type Worker struct {
 	enqueuer   *queue.Enqueuer
 	middleware *queue.Middleware
 	scheduler  *Scheduler // nil with Options.NoSchedules
+	inProcess  *inProcess
 
 	started  time.Time
 	running  atomic.Bool
@@ -55,6 +56,9 @@ func New(options Options) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{options: options, store: store, enqueuer: enqueuer, started: time.Now(), handlers: map[string]asynq.Handler{}}
+	if w.inProcess, err = newInProcess(&w.options, store); err != nil {
+		return nil, err
+	}
 	w.middleware, err = queue.NewMiddleware(queue.MiddlewareOptions{Ledger: store, Enqueuer: enqueuer, Catalog: store,
 		Worker: options.ID, Lease: options.Lease, AuditAfter: options.AuditAfter, KeepRuns: options.KeepRuns, Handles: w.handles,
 		IsFailure: options.IsFailure, RetryDelay: options.RetryDelay, Observer: options.Observer, Logger: options.Logger})

@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/belfryhq/belfry/pkg/gocronx"
+)
+
+// Housekeeping of the whole namespace, which one worker does for all: it is
+// elected by a lease. Nothing depends on it; the auditor is not among it, so
+// that lost tasks are found as long as any worker lives.
+const (
+	electionName   = "housekeeping"
+	statisticsCron = "30 */5 * * * *" // every 5 min
+	statisticsTime = 10 * time.Second // bounds one look
+)
+
+// An elected is a gocron scheduler whose jobs run in one worker only.
+type elected struct {
+	scheduler gocron.Scheduler
+	resign    context.CancelFunc
+	running   sync.WaitGroup
+}
+
+func (w *Worker) startElected(ctx context.Context) (*elected, error) {
+	elector, err := gocronx.NewElector(gocronx.ElectorOptions{Leases: w.store.Leases(), Name: electionName, Owner: w.options.ID,
+		Logger: w.options.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("worker: housekeeping: %w", err)
+	}
+	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(stopTime),
+		gocron.WithDistributedElector(elector), gocron.WithLogger(gocronLogger{w.options.Logger}))
+	if err != nil {
+		return nil, fmt.Errorf("worker: housekeeping: %w", err)
+	}
+	_, err = scheduler.NewJob(gocron.CronJob(statisticsCron, true), gocron.NewTask(func() { w.logStatistics(ctx) }),
+		gocron.WithName("statistics"), gocron.WithSingletonMode(gocron.LimitModeReschedule),
+		gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})))
+	if err != nil {
+		_ = scheduler.Shutdown() // the error below says more
+		return nil, fmt.Errorf("worker: housekeeping job statistics: %w", err)
+	}
+	leading, resign := context.WithCancel(context.WithoutCancel(ctx))
+	e := &elected{scheduler: scheduler, resign: resign}
+	e.running.Go(func() { _ = elector.Run(leading) }) // returns nil
+	scheduler.Start()
+	return e, nil
+}
+
+// stop ends the jobs, then gives the leadership to another worker.
+func (w *Worker) stopElected(e *elected) {
+	if err := e.scheduler.Shutdown(); err != nil {
+		w.options.Logger.Warn("housekeeping did not stop in time", "error", err)
+	}
+	e.resign()
+	e.running.Wait()
+}
+
+// logStatistics writes the state of the namespace, so that one log of the
+// fleet shows whether it keeps up.
+func (w *Worker) logStatistics(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, statisticsTime)
+	defer cancel()
+	stats, err := w.store.Stats(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.options.Logger.Warn("the statistics cannot be read", "error", err)
+		}
+		return
+	}
+	w.options.Logger.Info("statistics of the namespace", "namespace", w.options.Namespace, "schedules", stats.Total, "active", stats.Active,
+		"paused", stats.Paused, "disabled", stats.Disabled, "completed", stats.Completed, "due", stats.Due, "claimed", stats.Claimed,
+		"open", stats.Open, "buffered", stats.Buffered, "lateness", stats.Lateness.String())
+}
