@@ -136,9 +136,9 @@ func (d SpecDefinition) buildCron(field string, id ID, location *time.Location) 
 	return spec, inCronField(err, field)
 }
 
-// buildWindows prepares a list of windows. Lookup finds a calendar; nil leaves
-// calendars out, for a definition that is checked without them.
-func (s *Schedule) buildWindows(p *problems, field string, list []Window, lookup func(name string) ([]window, bool)) []window {
+// buildWindows prepares a list of windows. Without an almanac
+// calendars are left out, for a definition that is checked without them.
+func (s *Schedule) buildWindows(p *problems, field string, list []Window, lookup *almanac) []window {
 	if len(list) > maxParts {
 		p.refuse(field, itoa(len(list))+" windows", "at most "+itoa(maxParts))
 		return nil
@@ -169,7 +169,7 @@ func (s *Schedule) buildWindows(p *problems, field string, list []Window, lookup
 	return all
 }
 
-func (w Window) fromCalendar(p *problems, field string, lookup func(name string) ([]window, bool)) []window {
+func (w Window) fromCalendar(p *problems, field string, lookup *almanac) []window {
 	if len(w.Dates) > 0 || w.Weekly != "" || w.Cron != "" || w.Timezone != "" {
 		p.refuse(field, w.Calendar, "exactly one of calendar, dates, weekly and cron; a calendar has its own zone")
 		return nil
@@ -181,11 +181,39 @@ func (w Window) fromCalendar(p *problems, field string, lookup func(name string)
 	if lookup == nil {
 		return nil
 	}
-	all, found := lookup(w.Calendar)
+	all, found := lookup.windows(p, w.Calendar)
 	if !found {
-		p.refuse(field+".calendar", w.Calendar, "the name of a stored calendar; create it first")
+		*p = append(*p, &FieldError{Field: field + ".calendar", Value: w.Calendar, Allowed: "the name of a stored calendar; create it first",
+			Hint: nearestName(w.Calendar, lookup.names())})
 	}
 	return all
+}
+
+// An almanac is the calendars that a definition may name.
+type almanac struct{ calendars []Calendar }
+
+// windows returns the windows of a calendar, and false when there is none of
+// that name. What is wrong with it is a problem of the definition.
+func (a *almanac) windows(p *problems, name string) ([]window, bool) {
+	for _, calendar := range a.calendars {
+		if calendar.Name != name {
+			continue
+		}
+		all, err := calendar.build()
+		if err != nil {
+			p.add(errors.Join(&FieldError{Field: "calendar", Value: name, Allowed: "a valid calendar"}, err))
+		}
+		return all, true
+	}
+	return nil, false
+}
+
+func (a *almanac) names() []string {
+	names := make([]string, len(a.calendars))
+	for i := range a.calendars {
+		names[i] = a.calendars[i].Name
+	}
+	return names
 }
 
 // build prepares a window that is no calendar.

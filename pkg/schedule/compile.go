@@ -1,9 +1,6 @@
 package schedule
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // maxStretches bounds how many excluded or open stretches one search or count
 // goes through. A search that meets the bound is not lost: see
@@ -30,18 +27,7 @@ func Compile(definition Schedule, calendars []Calendar) (*Compiled, error) {
 	c := &Compiled{definition: definition}
 	c.spec, c.named = c.definition.buildSpec(&p)
 	c.definition.checkAfter(&p, c.spec)
-	lookup := func(name string) ([]window, bool) {
-		for _, calendar := range calendars {
-			if calendar.Name == name {
-				all, err := calendar.build()
-				if err != nil {
-					p.add(errors.Join(&FieldError{Field: "calendar", Value: name, Allowed: "a valid calendar"}, err))
-				}
-				return all, true
-			}
-		}
-		return nil, false
-	}
+	lookup := &almanac{calendars}
 	c.windows.except = c.definition.buildWindows(&p, "except", c.definition.Except, lookup)
 	c.windows.only = c.definition.buildWindows(&p, "only", c.definition.Only, lookup)
 	if err := p.join(); err != nil {

@@ -23,7 +23,8 @@ type PutPlan struct {
 // updated jitter, and a schedule that waits for its run to end (see
 // [Compiled.Delay]) goes on waiting. Two things still move it and count as a
 // change: a calendar that is not what it was, if the pending time lies in the
-// future, and a raised limit, if none was pending. A schedule with after does
+// future, or if nothing was pending and no limit can be the reason; and a
+// raised limit, if none was pending. A schedule with after does
 // not begin again by a raised limit, because it may be waiting.
 //
 // If the "when" changed, then Next is the first of the new one after now.
@@ -35,7 +36,7 @@ func PlanPut(old *Compiled, pending time.Time, updated *Compiled, now time.Time)
 	if old != nil && old.whenKey() == updated.whenKey() {
 		p.Next, p.NotBefore = updated.repeat(pending)
 		_, isAfter := updated.Delay()
-		if pending.IsZero() && !isAfter && limitRaised(old, updated) || pending.After(now) && updated.windows.fromCalendars() {
+		if updated.changedBeneath(pending, now) || pending.IsZero() && !isAfter && limitRaised(old, updated) {
 			p.Next, p.NotBefore = updated.place(now)
 			p.SpecChanged = !p.Next.Equal(pending)
 		}
@@ -67,6 +68,13 @@ func PlanResume(c *Compiled, pending time.Time, now time.Time) PutPlan {
 	p := PutPlan{Superseded: c.rangeOf(VerdictPaused, pending, last)}
 	p.Next, p.NotBefore = c.place(last)
 	return p
+}
+
+// changedBeneath reports whether a calendar that changed may move the pending
+// scheduled time: one that lies in the future, or none, unless that may be
+// because the limit is reached.
+func (c *Compiled) changedBeneath(pending, now time.Time) bool {
+	return c.UsesCalendars() && (pending.After(now) || pending.IsZero() && c.definition.Limit == 0)
 }
 
 // repeat keeps the pending scheduled time, if there is one.
