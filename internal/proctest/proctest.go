@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // roleVariable names the role in the environment of a process.
@@ -60,6 +62,20 @@ func Run(roles map[string]Role, tests func() int) int {
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "proctest:", err)
+		return 1
+	}
+	return 0
+}
+
+// NoLeak calls tests and fails, after they have passed, when a goroutine is
+// left behind.
+func NoLeak(tests func() int) int {
+	code := tests()
+	if code != 0 {
+		return code
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, "proctest: goroutines are left behind:", err)
 		return 1
 	}
 	return 0

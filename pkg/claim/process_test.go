@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	os.Exit(proctest.Run(map[string]proctest.Role{"periodic": playPeriodic, "group": playGroup},
-		func() int { return redistest.Run(m) }))
+		func() int { return proctest.NoLeak(func() int { return redistest.Run(m) }) }))
 }
 
 // processTTL is that of claims and leases in the processes.

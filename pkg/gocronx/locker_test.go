@@ -192,6 +192,7 @@ func TestElector(t *testing.T) {
 		if a.IsLeader(context.Background()) != nil || first == 0 || !errors.Is(b.IsLeader(context.Background()), gocronx.ErrNotLeader) || b.Token() != 0 {
 			t.Error("a does not lead alone")
 		}
+		time.Sleep(time.Second) // b asks again every five seconds, not at this instant
 		stopA()
 		if !errors.Is(a.IsLeader(context.Background()), gocronx.ErrNotLeader) || a.Token() != 0 {
 			t.Error("a leads after it was stopped")

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(proctest.Run(map[string]proctest.Role{"scheduler": playScheduler}, func() int { return redistest.Run(m) }))
+	os.Exit(proctest.Run(map[string]proctest.Role{"scheduler": playScheduler}, func() int { return proctest.NoLeak(func() int { return redistest.Run(m) }) }))
 }
 
 const processTTL = time.Second
