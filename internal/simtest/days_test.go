@@ -29,7 +29,7 @@ func TestEightDaysOfRealSchedules(t *testing.T) {
 		time.Sleep(time.Until(last.Add(30 * time.Second)))
 		f.halt()
 		c.halt()
-		w.judge(first, last, strictness{late: time.Second})
+		w.judge(first, last, strictness{late: time.Second, run: 5 * time.Minute})
 		w.judgeShares(3, len(w.log.enqueued)/10)
 		t.Logf("%d firings of %d schedules", len(w.log.enqueued), len(w.rows))
 	})

@@ -14,6 +14,7 @@ import (
 // time is enqueued and finished once. The zero one allows nothing.
 type strictness struct {
 	late time.Duration // the longest time from the scheduled time to the enqueue
+	run  time.Duration // likewise to the start of the handler
 }
 
 // judge compares what was seen with the oracle's scheduled times from first to
@@ -121,6 +122,9 @@ func (w *world) judgeSights(expected map[claim.FiringID]row, s strictness) {
 		}
 		if late := enqueued[0].at.Sub(firing.ScheduledAt); late < 0 || late > s.late {
 			w.t.Errorf("%s was enqueued %s after its time, want 0 to %s", id, late, s.late)
+		}
+		if late := started[0].at.Sub(firing.ScheduledAt); late > s.run {
+			w.t.Errorf("%s ran %s after its time, want at most %s", id, late, s.run)
 		}
 	}
 	for name, sights := range map[string]map[claim.FiringID][]sight{"enqueued": w.log.enqueued, "started": w.log.started, "ended": w.log.ended} {
