@@ -199,7 +199,7 @@ func (c *checker) canFire(id schedule.ID, r *record) bool {
 func (c *checker) checkVerdicts(id schedule.ID, r *record) {
 	last := int64(0)
 	fired := int64(0)
-	for _, v := range r.verdicts() {
+	for _, v := range r.history {
 		if v.Verdict < schedule.VerdictFired || v.Verdict > schedule.VerdictSuperseded {
 			c.report("%s: there is no verdict %d", id, v.Verdict)
 		}
@@ -217,11 +217,11 @@ func (c *checker) checkVerdicts(id schedule.ID, r *record) {
 	if last != millis(r.highWater) {
 		c.report("%s: the last verdict is for %d, the high-water mark is %d", id, last, millis(r.highWater))
 	}
-	if fired > r.fired || len(r.history) < 32 && fired != r.fired {
+	if fired > r.fired || len(r.history) <= 32 && fired != r.fired {
 		c.report("%s: %d scheduled times fired, the ranges that are kept say %d", id, r.fired, fired)
 	}
-	if len(r.history) != r.ranges {
-		c.report("%s: %d older verdict ranges, %d counted", id, len(r.history), r.ranges)
+	if older := max(0, len(r.history)-1); older != r.ranges {
+		c.report("%s: %d older verdict ranges, %d counted", id, older, r.ranges)
 	}
 }
 

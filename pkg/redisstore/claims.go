@@ -195,12 +195,8 @@ func completion(c *claim.Completion) ([]any, error) {
 	default:
 		return nil, &schedule.FieldError{Field: "decision", Value: decision, Allowed: "E, O, A or V"}
 	}
-	passed := schedule.VerdictRange{}
-	if c.Range != nil {
-		passed = *c.Range
-	}
 	return []any{string(c.Schedule), int64(c.Token), millis(c.ScheduledAt), decision, c.Why, millis(c.Next), millis(c.NotBefore),
-		int(passed.Verdict), passed.Why, millis(passed.First), millis(passed.Last), passed.Count}, nil
+		rangeText(c.Range)}, nil
 }
 
 // Release hands a claim back.

@@ -92,7 +92,7 @@ func (o *observed) status() schedule.Status {
 		Generation: r.generation, Version: r.version, State: stateNames[r.state], NextAt: r.next,
 		CreatedAt: r.created(), UpdatedAt: r.updated,
 		RunCount: r.runs, FailCount: r.failedRuns, ConsecutiveFails: r.failures,
-		Claimed: r.token != 0, Open: r.open, Buffered: r.buffered, Fired: r.fired, Verdicts: r.verdicts(),
+		Claimed: r.token != 0, Open: r.open, Buffered: r.buffered, Fired: r.fired, Verdicts: r.history,
 	}
 	if r.updated.IsZero() {
 		status.UpdatedAt = status.CreatedAt

@@ -112,13 +112,8 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}
-		passed := schedule.VerdictRange{}
-		if plan.Superseded != nil {
-			passed = *plan.Superseded
-		}
 		answer, err := s.runShard(ctx, doing, lua.Resume, l, shard, string(id), o.record.generation, millis(o.record.next),
-			millis(plan.Next), millis(plan.NotBefore), int(passed.Verdict), passed.Why, millis(passed.First), millis(passed.Last),
-			passed.Count, millis(second), s.keys.wakeChannel(), shardTag(shard))
+			millis(plan.Next), millis(plan.NotBefore), rangeText(plan.Superseded), millis(second), s.keys.wakeChannel(), shardTag(shard))
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}

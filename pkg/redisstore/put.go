@@ -192,12 +192,9 @@ func (s *Store) putArguments(l *layout, p *putting, o *observed, plan schedule.P
 	}
 	before := p.before(o)
 	paused := d.Paused && (before == nil || !before.Definition().Paused)
-	passed, second := schedule.VerdictRange{}, time.Time{}
-	if plan.Superseded != nil {
-		passed = *plan.Superseded
-		if before != nil {
-			second, _ = before.Next(passed.First)
-		}
+	second := time.Time{}
+	if plan.Superseded != nil && before != nil {
+		second, _ = before.Next(plan.Superseded.First)
 	}
 	delay, hasDelay := p.updated.Delay()
 	policy := overlapNumbers[d.Overlap]
@@ -210,9 +207,9 @@ func (s *Store) putArguments(l *layout, p *putting, o *observed, plan schedule.P
 	removed, added := indexChanges(d.ID, before, p.updated)
 	args := []any{string(d.ID), p.bytes, "u" + p.request + ":" + string(d.ID), term.Milliseconds(), flag(keep),
 		version, millis(r.next), flag(p.replaces(o, plan)), millis(plan.Next), millis(plan.NotBefore),
-		int(passed.Verdict), passed.Why, millis(passed.First), millis(passed.Last), passed.Count, flag(paused),
+		rangeText(plan.Superseded), millis(second), flag(paused),
 		d.Queue, policy, d.BufferLimit, d.MaxFailures, d.CoolDown.Milliseconds(), delay.Milliseconds(), millis(d.Ends), d.Limit,
-		s.keys.wakeChannel(), shardTag(l.shardOf(d.ID)), millis(second), len(removed)}
+		s.keys.wakeChannel(), shardTag(l.shardOf(d.ID)), len(removed)}
 	return append(append(args, anys(removed)...), anys(added)...)
 }
 

@@ -47,14 +47,13 @@ type record struct {
 	token, generation          int64
 	open, buffered             int
 	fired                      int64
-	current                    schedule.VerdictRange
 	queue                      string
 	failures, maxFailures      int64
 	until, since               time.Time
 	runs, failedRuns           int64
 	updated                    time.Time
-	history                    []schedule.VerdictRange
-	ranges                     int
+	history                    []schedule.VerdictRange // oldest first, the current range last
+	ranges                     int                     // closed ones, as counted
 	bufferLimit                int64
 }
 
@@ -63,7 +62,9 @@ func decodeRecord(text string) (record, error) {
 	f := fieldReader{rest: text}
 	r := record{state: f.int(), policy: f.int(), version: f.number(), next: f.time(), notBefore: f.time(),
 		highWater: f.time(), token: f.number(), generation: f.number(), open: f.int(), buffered: f.int(), fired: f.number()}
-	r.current = schedule.VerdictRange{Verdict: schedule.Verdict(f.int()), Why: f.int(), Count: f.number(), First: f.time(), Last: f.time()}
+	if current := f.text(); current != "" {
+		r.history = appendRange(r.history, current, &f)
+	}
 	r.queue = f.text()
 	if f.rest != "" {
 		r.decodeCold(&f)
@@ -84,29 +85,39 @@ func (r *record) decodeCold(f *fieldReader) {
 	r.failures, r.maxFailures = n[0], n[1]
 	r.until, r.since, r.bufferLimit = instant(n[3]), instant(n[4]), n[5]
 	r.runs, r.failedRuns, r.updated, r.ranges = n[10], n[11], instant(n[12]), int(n[16])
-	for _, text := range strings.Split(f.text(), ";") {
-		parts := strings.Split(text, ",")
-		if len(parts) != 5 {
-			f.bad = f.bad || text != ""
-			continue
+	current := r.history
+	r.history = nil
+	for _, text := range strings.Split(strings.TrimSuffix(f.text(), ";"), ";") {
+		if text != "" {
+			r.history = appendRange(r.history, text, f)
 		}
-		var v [5]int64
-		for i, part := range parts {
-			var err error
-			v[i], err = strconv.ParseInt(part, 10, 64)
-			f.bad = f.bad || err != nil
-		}
-		r.history = append(r.history, schedule.VerdictRange{Verdict: schedule.Verdict(v[0]), Why: int(v[1]), Count: v[2],
-			First: instant(v[3]), Last: instant(v[4])})
 	}
+	r.history = append(r.history, current...)
 }
 
-// verdicts returns all ranges that are kept, oldest first.
-func (r *record) verdicts() []schedule.VerdictRange {
-	if r.current.Verdict == 0 {
-		return r.history
+// appendRange reads a verdict range: verdict, why, count, first, last.
+func appendRange(ranges []schedule.VerdictRange, text string, f *fieldReader) []schedule.VerdictRange {
+	parts := strings.Split(text, ",")
+	var v [5]int64
+	if len(parts) != len(v) {
+		f.bad = true
+		return ranges
 	}
-	return append(r.history, r.current)
+	for i, part := range parts {
+		var err error
+		v[i], err = strconv.ParseInt(part, 10, 64)
+		f.bad = f.bad || err != nil
+	}
+	return append(ranges, schedule.VerdictRange{Verdict: schedule.Verdict(v[0]), Why: int(v[1]), Count: v[2],
+		First: instant(v[3]), Last: instant(v[4])})
+}
+
+// rangeText writes a verdict range as scripts read it; nil is "".
+func rangeText(v *schedule.VerdictRange) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d,%d,%d,%d,%d", v.Verdict, v.Why, v.Count, millis(v.First), millis(v.Last))
 }
 
 // created is when the schedule was created: its generation is a token, and

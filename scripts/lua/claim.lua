@@ -49,22 +49,24 @@ local function end_term(r)
   follow(r, released)
 end
 
-local function grant(r, token)
-  local kind, again, redrives, others, open = claim_kind(r, due_firing(r), audit_ms, audit_overlap_ms)
+local function grant(r, token, firing_id)
+  local kind, again, redrives, others, open = claim_kind(r, firing_id, audit_ms, audit_overlap_ms)
   set_token(r, token)
   hold(r, now_ms + ttl_ms)
-  for _, value in ipairs({
-    r.id, r.generation, r.next_ms, token, kind, r.version, again, redrives, r.fired, others, open,
-  }) do
-    claims[#claims + 1] = value
-  end
+  local n = #claims
+  claims[n + 1], claims[n + 2], claims[n + 3], claims[n + 4] = r.id, r.generation, r.next_ms, token
+  claims[n + 5], claims[n + 6], claims[n + 7], claims[n + 8] = kind, r.version, again, redrives
+  claims[n + 9], claims[n + 10], claims[n + 11] = r.fired, others, open
 end
 
 -- Decide.
 local ids = redis.call("ZRANGEBYSCORE", DUE, "-inf", now_ms, "LIMIT", 0, limit)
 load_schedules(ids)
-local wanted = {}
-for _, id in ipairs(ids) do wanted[#wanted + 1] = schedules[id] and due_firing(schedules[id]) end
+local wanted, firing_id_of = {}, {}
+for _, id in ipairs(ids) do
+  firing_id_of[id] = schedules[id] and due_firing(schedules[id])
+  wanted[#wanted + 1] = firing_id_of[id]
+end
 load_firings(wanted)
 load_open_lists(ids)
 local token = #ids > 0 and grant_tokens(#ids)
@@ -74,7 +76,7 @@ for _, id in ipairs(ids) do
   if not r then
     moves[id] = false
   elseif can_fire(r) and due_ms(r) <= now_ms then
-    grant(r, token + granted)
+    grant(r, token + granted, firing_id_of[id])
     granted = granted + 1
   else
     place(r)

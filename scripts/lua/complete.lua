@@ -4,8 +4,8 @@
 -- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
 -- ARGV[4]  audit_buffered_ms  when the auditor first looks at a firing that is buffered, from now
 -- ARGV[5]  calendars          version of the calendars used
--- ARGV[6..]  twelve for each claim: schedule, token, scheduled_ms, decision, why, next_ms, not_before_ms, and a
---          range of later scheduled times: verdict, why, first_ms, last_ms, count (last_ms 0: none).
+-- ARGV[6..]  eight for each claim: schedule, token, scheduled_ms, decision, why, next_ms, not_before_ms, and a
+--          range "verdict,why,count,first_ms,last_ms" of later scheduled times that get one verdict, or "".
 --          decision "E" enqueued; "O" apply the overlap policy; "A" only move on; otherwise the number of the
 --          verdict why it does not fire. next_ms 0: nothing left, the schedule is completed
 --
@@ -31,23 +31,23 @@
 
 local audit_ms, calendars = now_ms + tonumber(ARGV[4]), tonumber(ARGV[5])
 local completions, ids, wanted, outcomes, released = {}, {}, {}, {}, {}
-for i = 6, #ARGV, 12 do
-  local n = {}
-  for j = 1, 12 do n[j] = tonumber(ARGV[i + j - 1]) or 0 end
-  completions[#completions + 1] = {
-    id = ARGV[i], token = n[2], at_ms = n[3], at = ARGV[i + 2], decision = ARGV[i + 3], verdict_given = n[4],
-    why = n[5], next_ms = n[6], not_before_ms = n[7],
-    verdict = n[8], range_why = n[9], first_ms = n[10], last_ms = n[11], count = n[12],
+for i = 6, #ARGV, 8 do
+  local n = #ids + 1
+  ids[n], completions[n] = ARGV[i], {
+    id = ARGV[i], token = tonumber(ARGV[i + 1]), at = ARGV[i + 2], at_ms = tonumber(ARGV[i + 2]),
+    decision = ARGV[i + 3], why = tonumber(ARGV[i + 4]),
+    next_ms = tonumber(ARGV[i + 5]), not_before_ms = tonumber(ARGV[i + 6]), range = decode_range(ARGV[i + 7]),
   }
-  ids[#ids + 1] = ARGV[i]
 end
 
 -- Decide.
 load_schedules(ids)
 for _, c in ipairs(completions) do
   local r = schedules[c.id]
-  c.firing_id = r and firing_of(r, c.at)
-  if r and c.decision ~= "E" then wanted[#wanted + 1] = c.firing_id end
+  if r and c.decision ~= "E" then
+    c.firing_id = firing_of(r, c.at)
+    wanted[#wanted + 1] = c.firing_id
+  end
 end
 load_firings(wanted)
 for i, c in ipairs(completions) do

@@ -214,7 +214,7 @@ var unsafe = []struct {
 	{regexp.MustCompile(`"HEXPIRE"`), "Redis 7.0 has none"},
 	{regexp.MustCompile(`\btostring\(`), "loses digits above 14: use decimal"},
 	{regexp.MustCompile(`#!lua`), "miniredis has none"},
-	{regexp.MustCompile(`_ms\s*\.\.|\.\.\s*[a-z_.]*_ms\b|token\s*\.\.|\.\.\s*[a-z_.]*token\b|generation\s*\.\.|\.\.\s*[a-z_.]*generation\b`),
+	{regexp.MustCompile(`_ms\s*\.\.|\.\.\s*[a-z_.]*_ms\b|token\s*\.\.|\.\.\s*[a-z_.]*token\b`),
 		"a number above 14 digits loses its tail in a concatenation: use decimal"},
 }
 

@@ -12,25 +12,21 @@
 -- ARGV[11]  replace           "1": the pending time is replaced
 -- ARGV[12]  next_ms           with replace: the pending time from now on, 0 none
 -- ARGV[13]  not_before_ms     the same with jitter
--- ARGV[14]  verdict           for past times of the old spec, up to last_ms
--- ARGV[15]  why
--- ARGV[16]  first_ms
--- ARGV[17]  last_ms           0: no such times
--- ARGV[18]  count
--- ARGV[19]  paused            "1": it is paused
--- ARGV[20]  queue
--- ARGV[21]  policy            overlap policy and bits, see lib/shard.lua
--- ARGV[22]  buffer_limit
--- ARGV[23]  max_failures
--- ARGV[24]  cool_down_ms
--- ARGV[25]  delay_ms
--- ARGV[26]  ends_ms           for a delay
--- ARGV[27]  limit             for a delay
--- ARGV[28]  channel           for waking
--- ARGV[29]  message
--- ARGV[30]  second_ms         the scheduled time of the old spec that follows first_ms
--- ARGV[31]  removed           number of index members to remove, which follow, before those to add
--- ARGV[32..]  index members
+-- ARGV[14]  range             "verdict,why,count,first_ms,last_ms" of past times of the old spec, or ""
+-- ARGV[15]  second_ms         the scheduled time of the old spec that follows the first of them
+-- ARGV[16]  paused            "1": it is paused
+-- ARGV[17]  queue
+-- ARGV[18]  policy            overlap policy and bits, see lib/shard.lua
+-- ARGV[19]  buffer_limit
+-- ARGV[20]  max_failures
+-- ARGV[21]  cool_down_ms
+-- ARGV[22]  delay_ms
+-- ARGV[23]  ends_ms           for a delay
+-- ARGV[24]  limit             for a delay
+-- ARGV[25]  channel           for waking
+-- ARGV[26]  message
+-- ARGV[27]  removed           number of index members to remove, which follow, before those to add
+-- ARGV[28..]  index members
 --
 -- Returns  {status, version, generation, next_ms, created}
 --          OK; UNCHANGED the stored definition is equal and nothing is replaced; DUPLICATE request known; CONFLICT another version is stored;
@@ -57,12 +53,9 @@
 local id, definition, request, keep_ms = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local expected_version, expected_next_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
 local replace, next_ms, released = ARGV[11] == "1", tonumber(ARGV[12]), {}
-local keep_answer, paused, removed = ARGV[8] == "1", ARGV[19] == "1", tonumber(ARGV[31])
-local superseded = {
-  verdict = tonumber(ARGV[14]), why = tonumber(ARGV[15]), first_ms = tonumber(ARGV[16]),
-  last_ms = tonumber(ARGV[17]), count = tonumber(ARGV[18]), second_ms = tonumber(ARGV[30]),
-}
-local channel, message = ARGV[28], ARGV[29]
+local keep_answer, paused, removed = ARGV[8] == "1", ARGV[16] == "1", tonumber(ARGV[27])
+local superseded, second_ms = decode_range(ARGV[14]), tonumber(ARGV[15])
+local channel, message = ARGV[25], ARGV[26]
 local r = get_schedule(id)
 
 local function answer(status, created)
@@ -75,7 +68,7 @@ prune_requests()
 if is_known(request) then
   local version, generation, first_next_ms, created = string.match(first_answer(request), "^(%d+)|(%d+)|(%d+)|(%d)$")
   if not version then return answer("DUPLICATE", 0) end
-  return { "DUPLICATE", tonumber(version), tonumber(generation), tonumber(first_next_ms), tonumber(created) }
+  return { "DUPLICATE", version, generation, first_next_ms, created }
 end
 if expected_version ~= (r and r.version or 0) then return answer("CONFLICT", 0) end
 if r and not replace and redis.call("HGET", DEFINITION, id) == definition then return answer("UNCHANGED", 0) end
@@ -89,7 +82,7 @@ if replace and passed then return answer("RACE", 0) end
 configure(r)
 if paused then pause(r) end
 if replace then
-  revise(r, superseded)
+  revise(r, superseded, second_ms)
   set_next(r, next_ms, tonumber(ARGV[13]))
 end
 follow(r, released)
@@ -98,10 +91,10 @@ audit_now(released)
 -- Apply.
 local wake = wakes(r) or #released > 0
 redis.call("HSET", DEFINITION, id, definition)
-for i = 32, 31 + removed do redis.call("ZREM", LABEL, ARGV[i]) end
-for i = 32 + removed, #ARGV do redis.call("ZADD", LABEL, 0, ARGV[i]) end
+for i = 28, 27 + removed do redis.call("ZREM", LABEL, ARGV[i]) end
+for i = 28 + removed, #ARGV do redis.call("ZADD", LABEL, 0, ARGV[i]) end
 write_all()
 local result = answer("OK", created and 1 or 0)
-remember(request, keep_ms, keep_answer and string.format("%.0f|%.0f|%.0f|%d", unpack(result, 2, 5)) or "")
+remember(request, keep_ms, keep_answer and string.format("%d|%s|%d|%d", unpack(result, 2, 5)) or "")
 if wake then redis.call("PUBLISH", channel, message) end
 return result

@@ -19,7 +19,7 @@
 -- @include lib/state.lua
 -- @include lib/write.lua
 
-local id, generation = ARGV[4], tonumber(ARGV[5])
+local id, generation = ARGV[4], ARGV[5]
 
 -- Decide.
 local r = get_schedule(id)

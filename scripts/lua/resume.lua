@@ -7,14 +7,10 @@
 -- ARGV[6]   expected_next_ms  pending time that the plan was made for
 -- ARGV[7]   next_ms           the pending time from now on, 0 none
 -- ARGV[8]   not_before_ms     the same with jitter
--- ARGV[9]   verdict           for times of the pause, up to last_ms
--- ARGV[10]  why
--- ARGV[11]  first_ms
--- ARGV[12]  last_ms           0: none
--- ARGV[13]  count
--- ARGV[14]  second_ms         the scheduled time that follows first_ms
--- ARGV[15]  channel           for waking
--- ARGV[16]  message
+-- ARGV[9]   range             "verdict,why,count,first_ms,last_ms" of times of the pause, or ""
+-- ARGV[10]  second_ms         the scheduled time that follows the first of them
+-- ARGV[11]  channel           for waking
+-- ARGV[12]  message
 --
 -- Returns  {OK | GONE | RACE, next_ms}; RACE: the pending time moved since the plan was made, plan again
 -- Resend   safe
@@ -34,8 +30,8 @@
 -- @include lib/wake.lua
 -- @include lib/write.lua
 
-local generation, expected_next_ms, next_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local channel, message, released = ARGV[15], ARGV[16], {}
+local generation, expected_next_ms, next_ms = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
+local channel, message, released = ARGV[11], ARGV[12], {}
 
 -- Decide.
 local r = get_schedule(ARGV[4])
@@ -44,10 +40,7 @@ local stopped = r.state == PAUSED or r.state == DISABLED
 if stopped and r.next_ms ~= expected_next_ms then return { "RACE", r.next_ms } end
 promise(r)
 if stopped then
-  revise(r, {
-    verdict = tonumber(ARGV[9]), why = tonumber(ARGV[10]), first_ms = tonumber(ARGV[11]),
-    last_ms = tonumber(ARGV[12]), count = tonumber(ARGV[13]), second_ms = tonumber(ARGV[14]),
-  })
+  revise(r, decode_range(ARGV[9]), tonumber(ARGV[10]))
   if next_ms > 0 and next_ms ~= r.next_ms then r.next_ms, r.not_before_ms = next_ms, tonumber(ARGV[8]) end
   resume(r)
 elseif r.state == PROBING then

@@ -7,9 +7,9 @@ local function refusal(r, c, firing, calendars)
   if c.token == 0 or r.token ~= c.token or r.next_ms ~= c.at_ms then
     return r.high_water_ms >= c.at_ms and "ALREADY" or "STALE"
   end
-  local last_ms = math.max(c.at_ms, c.last_ms)
-  if c.next_ms ~= 0 and c.next_ms <= last_ms then return "BADNEXT" end
-  if c.last_ms ~= 0 and (c.first_ms <= c.at_ms or c.first_ms > c.last_ms) then return "BADNEXT" end
+  local range = c.range
+  if range and (range.first_ms <= c.at_ms or range.first_ms > range.last_ms) then return "BADNEXT" end
+  if c.next_ms ~= 0 and c.next_ms <= (range and range.last_ms or c.at_ms) then return "BADNEXT" end
   if c.decision == "A" and c.at_ms > r.high_water_ms and not firing then return "BADNEXT" end
   if has_bit(r.policy, USES_CALENDAR) and calendars < tonumber(redis.call("HGET", META, "cal") or "0") then
     return "CAL"
@@ -38,13 +38,14 @@ local function decide(r, c, id, firing, audit_ms)
   if c.decision == "E" or c.decision == "A" then return advance(r, c.at_ms, FIRED, 0) end
   if firing and firing.state == INTENT then withdraw(r, id, firing) end
   if c.decision == "O" then return apply_overlap(r, c, id, audit_ms) end
-  if c.verdict_given == SKIPPED then set_skips(r, skip_list(r), c.at) end
-  advance(r, c.at_ms, c.verdict_given, c.why)
+  local verdict = tonumber(c.decision)
+  if verdict == SKIPPED then set_skips(r, skip_list(r), c.at) end
+  advance(r, c.at_ms, verdict, c.why)
 end
 
 -- move_on makes the next scheduled time the pending one.
 local function move_on(r, c, released)
-  if c.last_ms > 0 then advance_range(r, c.verdict, c.range_why, c.first_ms, c.last_ms, c.count) end
+  if c.range then advance_range(r, c.range) end
   r.next_ms, r.not_before_ms = c.next_ms, c.not_before_ms
   set_token(r, 0)
   if with_delay(r) and not limit_reached(r) then

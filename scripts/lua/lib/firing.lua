@@ -5,7 +5,7 @@
 --
 -- Changes are collected and written once, see write_firings.
 local FIRING_FIELDS = "^" .. string.rep("([^|]*)|", 12) .. "(.*)$"
-local FIRING_FORMAT = "%s|%d|%.0f|%.0f|%d|%.0f|%d|%.0f|%.0f|%s|%s|%s|%s"
+local FIRING_FORMAT = "%s|%d|%d|%d|%d|%d|%d|%d|%d|%s|%s|%s|%s"
 local firings, changed_firings, audits = {}, {}, {}
 
 local function decode_firing(text)
@@ -54,13 +54,13 @@ local function drop_firing(id)
   firings[id], changed_firings[id], audits[id] = false, false, false
 end
 
-local function firing_of(r, key) return string.format("%s:%.0f:%s", r.id, r.generation, key) end
+local function firing_of(r, key) return r.id .. ":" .. r.generation .. ":" .. key end
 
 -- split_firing returns schedule, generation, key, and the scheduled time when
 -- the key is one, otherwise 0.
 local function split_firing(id)
   local schedule, generation, key = string.match(id, "^([^:]+):(%d+):(.+)$")
-  return schedule, tonumber(generation), key, tonumber(key) or 0
+  return schedule, generation, key, tonumber(key) or 0
 end
 
 -- write_firings frees first, so that a full server can still settle.
@@ -76,7 +76,7 @@ local function write_firings()
   end
   for id, audit_ms in pairs(audits) do
     if audit_ms then
-      scores[#scores + 1] = audit_ms
+      scores[#scores + 1] = decimal(audit_ms)
       scores[#scores + 1] = id
     else
       unaudited[#unaudited + 1] = id

@@ -3,8 +3,7 @@
 local function new_schedule(id)
   local r = {
     id = id, policy = 0, version = 0, next_ms = 0, not_before_ms = 0, high_water_ms = 0, token = 0,
-    generation = grant_tokens(1), open = 0, buffered = 0, fired = 0,
-    verdict = 0, why = 0, count = 0, first_ms = 0, last_ms = 0, queue = "", cold_text = "",
+    generation = decimal(grant_tokens(1)), open = 0, buffered = 0, fired = 0, range = "", queue = "", cold_text = "",
   }
   schedules[id] = r
   set_state(r, ACTIVE)
@@ -15,10 +14,10 @@ end
 -- that were opened under another overlap policy are counted, but not listed.
 local function configure(r)
   if r.version > 0 then r.updated_ms = now_ms end
-  r.version, r.queue = r.version + 1, ARGV[20]
-  r.policy = tonumber(ARGV[21]) + (has_bit(r.policy, HAS_SKIPS) and HAS_SKIPS or 0)
-  r.buffer_limit, r.max_failures, r.cool_down_ms = tonumber(ARGV[22]), tonumber(ARGV[23]), tonumber(ARGV[24])
-  r.delay_ms, r.ends_ms, r.limit = tonumber(ARGV[25]), tonumber(ARGV[26]), tonumber(ARGV[27])
+  r.version, r.queue = r.version + 1, ARGV[17]
+  r.policy = tonumber(ARGV[18]) + (has_bit(r.policy, HAS_SKIPS) and HAS_SKIPS or 0)
+  r.buffer_limit, r.max_failures, r.cool_down_ms = tonumber(ARGV[19]), tonumber(ARGV[20]), tonumber(ARGV[21])
+  r.delay_ms, r.ends_ms, r.limit = tonumber(ARGV[22]), tonumber(ARGV[23]), tonumber(ARGV[24])
   if overlap_policy(r) == ALLOW and r.version > 1 then set_open_list(r, "") end
   change(r)
 end

@@ -1,10 +1,10 @@
 -- revise gives scheduled times up to last_ms one verdict because the pending
 -- time is moved past them by hand. The first of them may just have been
 -- promised; then they begin with the second.
-local function revise(r, range)
-  if range.last_ms <= r.high_water_ms then return end
+local function revise(r, range, second_ms)
+  if not range then return end
   if range.first_ms <= r.high_water_ms then
-    range.first_ms, range.count = math.max(range.second_ms, r.high_water_ms + 1), math.max(0, range.count - 1)
+    range.first_ms, range.count = math.max(second_ms, r.high_water_ms + 1), math.max(0, range.count - 1)
   end
-  advance_range(r, range.verdict, range.why, range.first_ms, range.last_ms, range.count)
+  advance_range(r, range)
 end

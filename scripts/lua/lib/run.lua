@@ -6,13 +6,13 @@
 
 -- begin_run notes that a run began.
 local function begin_run(r, id, firing)
-  redis.call("HSET", OUTCOME, r.id .. ":r", string.format("running|%.0f|%s|%.0f|", firing.begun_ms, id, firing.token))
+  redis.call("HSET", OUTCOME, r.id .. ":r", string.format("running|%d|%s|%d|", firing.begun_ms, id, firing.token))
 end
 
 -- unbegin_run takes the note back when it is about this run.
 local function unbegin_run(r, id, firing)
   local note = redis.call("HGET", OUTCOME, r.id .. ":r")
-  if note == string.format("running|%.0f|%s|%.0f|", firing.begun_ms, id, firing.token) then
+  if note == string.format("running|%d|%s|%d|", firing.begun_ms, id, firing.token) then
     redis.call("HDEL", OUTCOME, r.id .. ":r")
   end
 end
@@ -25,7 +25,7 @@ end
 
 -- end_run records how a run ended; run_log nil or keep 0 means no log.
 local function end_run(r, id, firing, run, run_log)
-  local entry = string.format("%.0f|%s|%d|%.0f|%.0f|%.0f|%s|%s|", now_ms, run.outcome,
+  local entry = string.format("%d|%s|%d|%d|%d|%d|%s|%s|", now_ms, run.outcome,
     run.attempt or firing.attempt, firing.token, run.started_ms or firing.begun_ms, run.duration_ms or 0, id,
     run.worker or firing.worker) .. (run.error or "")
   redis.call("HSET", OUTCOME, r.id, entry)

@@ -4,23 +4,23 @@
 -- cold part: what an older script does not know it keeps.
 --
 -- Changes are collected and written once, see write_schedules.
-local HOT = "^" .. string.rep("([^|]*)|", 17) .. "(.*)$"
-local HOT_FORMAT = "%d|%d|%.0f|%.0f|%.0f|%.0f|%.0f|%.0f|%d|%d|%.0f|%d|%d|%.0f|%.0f|%.0f|%s|"
+local HOT = "^" .. string.rep("([^|]*)|", 13) .. "(.*)$"
+local HOT_FORMAT = "%d|%d|%d|%d|%d|%d|%d|%s|%d|%d|%d|%s|%s|%s"
 local COLD = "^" .. string.rep("([^|]*)|", 18) .. "(.*)$"
-local COLD_FORMAT = "%d|%d|%.0f|%.0f|%.0f|%d|%.0f|%.0f|%.0f|%.0f|%.0f|%.0f|%.0f|%.0f|%.0f|%.0f|%d|%s|"
+local COLD_FORMAT = string.rep("%d|", 17) .. "%s|"
 local COLD_ZERO = string.rep("0|", 17) .. "|"
 local schedules, changed_schedules = {}, {}
 
 local function decode_schedule(id, text)
   local state, policy, version, next_ms, not_before_ms, high_water_ms, token, generation,
-    open, buffered, fired, verdict, why, count, first_ms, last_ms, queue, cold = string.match(text, HOT)
+    open, buffered, fired, range, queue, cold = string.match(text, HOT)
   return {
     id = id, state = tonumber(state), policy = tonumber(policy), version = tonumber(version),
     next_ms = tonumber(next_ms), not_before_ms = tonumber(not_before_ms), high_water_ms = tonumber(high_water_ms),
-    token = tonumber(token), generation = tonumber(generation),
+    token = tonumber(token), generation = generation, -- compared and shown as text
     open = tonumber(open), buffered = tonumber(buffered), fired = tonumber(fired),
-    verdict = tonumber(verdict), why = tonumber(why), count = tonumber(count), -- the current verdict range
-    first_ms = tonumber(first_ms), last_ms = tonumber(last_ms), queue = queue, cold_text = cold,
+    range = range, -- the current verdict range, see lib/verdict.lua
+    queue = queue, cold_text = cold,
   }
 end
 
@@ -46,8 +46,7 @@ local function encode_schedule(r)
     if cold == COLD_ZERO then cold = "" end
   end
   return string.format(HOT_FORMAT, r.state, r.policy, r.version, r.next_ms, r.not_before_ms, r.high_water_ms,
-    r.token, r.generation, r.open, r.buffered, r.fired, r.verdict, r.why, r.count, r.first_ms, r.last_ms,
-    r.queue) .. cold
+    r.token, r.generation, r.open, r.buffered, r.fired, r.range, r.queue, cold)
 end
 
 -- load_schedules reads many with one command; get_schedule then finds them.

@@ -35,6 +35,6 @@ local RELEASED, CANCEL_ASKED, CLAIMED_AGAIN = 1, 2, 4
 local FIRED, OVERLAPPED, SKIPPED, SUPERSEDED = 1, 4, 6, 8
 
 -- Numbers above 14 digits lose their tail when Lua turns them into text.
-local function decimal(number) return string.format("%.0f", number) end
+local function decimal(number) return string.format("%d", number) end
 
 local function has_bit(bits, bit) return math.floor(bits / bit) % 2 == 1 end

@@ -4,15 +4,28 @@
 local HISTORY = 32 -- closed ranges that are kept
 local TOTAL = { [2] = "coalesced", [3] = "missed", [4] = "overlapped" }
 
+local RANGE = "^(%d+),(%d+),(%d+),(%d+),(%d+)$"
+local RANGE_FORMAT = "%d,%d,%d,%d,%d" -- verdict, why, how many, first_ms, last_ms
+
+-- decode_range reads one that a caller planned, nil for "".
+local function decode_range(text)
+  local verdict, why, counted, first_ms, last_ms = string.match(text, RANGE)
+  if not verdict then return nil end
+  return {
+    verdict = tonumber(verdict), why = tonumber(why), count = tonumber(counted),
+    first_ms = tonumber(first_ms), last_ms = tonumber(last_ms),
+  }
+end
+
 -- close_range moves the current range into the history.
 local function close_range(r)
-  if r.verdict == 0 then return end
+  local verdict, _, counted = string.match(r.range, RANGE)
+  if not verdict then return end
   with_cold(r)
-  local total = TOTAL[r.verdict] or (r.verdict ~= FIRED and "others")
-  if total then r[total] = r[total] + r.count end
-  r.history = r.history
-    .. string.format("%d,%d,%.0f,%.0f,%.0f;", r.verdict, r.why, r.count, r.first_ms, r.last_ms)
-  r.ranges = r.ranges + 1
+  verdict = tonumber(verdict)
+  local total = TOTAL[verdict] or (verdict ~= FIRED and "others")
+  if total then r[total] = r[total] + tonumber(counted) end
+  r.history, r.ranges = r.history .. r.range .. ";", r.ranges + 1
   if r.ranges > HISTORY then
     r.history, r.ranges = string.gsub(r.history, "^[^;]*;", "", 1), HISTORY
   end
@@ -22,13 +35,15 @@ end
 -- of 0 means that nobody counted them.
 local function record(r, verdict, why, first_ms, last_ms, counted)
   if verdict == FIRED then r.fired = r.fired + counted end
-  if r.verdict == verdict and r.why == why then
-    r.count = (r.count == 0 or counted == 0) and 0 or r.count + counted
-    r.last_ms = last_ms
+  local current, current_why, before, since_ms = string.match(r.range, RANGE)
+  if tonumber(current) == verdict and tonumber(current_why) == why then
+    before = tonumber(before)
+    counted = (before == 0 or counted == 0) and 0 or before + counted
+    first_ms = tonumber(since_ms)
   else
     close_range(r)
-    r.verdict, r.why, r.count, r.first_ms, r.last_ms = verdict, why, counted, first_ms, last_ms
   end
+  r.range = string.format(RANGE_FORMAT, verdict, why, counted, first_ms, last_ms)
   change(r)
 end
 
@@ -39,11 +54,11 @@ local function advance(r, at_ms, verdict, why)
   record(r, verdict, why, at_ms, at_ms, 1)
 end
 
--- advance_range gives one verdict to all scheduled times from first to last.
-local function advance_range(r, verdict, why, first_ms, last_ms, counted)
-  if last_ms <= r.high_water_ms then return end
-  r.high_water_ms = last_ms
-  record(r, verdict, why, first_ms, last_ms, counted)
+-- advance_range gives one verdict to all scheduled times of a range.
+local function advance_range(r, range)
+  if range.last_ms <= r.high_water_ms then return end
+  r.high_water_ms = range.last_ms
+  record(r, range.verdict, range.why, range.first_ms, range.last_ms, range.count)
 end
 
 -- promise ends a claim that an operator's act meets. An intent may be in its
