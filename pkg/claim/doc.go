@@ -29,6 +29,14 @@
 // release, heartbeat and finish carry it; a worker that slept, however long,
 // changes nothing when it wakes.
 //
+// # In process
+//
+// Work that is not queued runs inside the process that claims it. A
+// [PeriodicRunner] takes the tasks of a [PeriodicStore] through their rounds:
+// claim, run and renew, record, complete. A [Keeper] holds a lease and says
+// when it is lost; a [Supervisor] runs a group of singletons and periodic
+// tasks under one.
+//
 // # Limits
 //
 // A lease cannot give mutual exclusion over code that does not check the
