@@ -195,7 +195,7 @@ func completion(c *claim.Completion) ([]any, error) {
 	default:
 		return nil, &schedule.FieldError{Field: "decision", Value: decision, Allowed: "E, O, A or V"}
 	}
-	return []any{string(c.Schedule), int64(c.Token), millis(c.ScheduledAt), decision, c.Why, millis(c.Next), millis(c.NotBefore),
+	return []any{string(c.Schedule), int64(c.Token), millis(c.ScheduledAt), decision, c.Why, millis(c.Next), delayed(c.Next, c.NotBefore),
 		rangeText(c.Range)}, nil
 }
 

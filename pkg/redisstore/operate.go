@@ -113,7 +113,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 			return schedule.ResumeResult{}, err
 		}
 		answer, err := s.runShard(ctx, doing, lua.Resume, l, shard, string(id), o.record.generation, millis(o.record.next),
-			millis(plan.Next), millis(plan.NotBefore), rangeText(plan.Superseded), millis(second), s.keys.wakeChannel(), shardTag(shard))
+			millis(plan.Next), delayed(plan.Next, plan.NotBefore), rangeText(plan.Superseded), millis(second), s.keys.wakeChannel(), shardTag(shard))
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}

@@ -206,7 +206,7 @@ func (s *Store) putArguments(l *layout, p *putting, o *observed, plan schedule.P
 	}
 	removed, added := indexChanges(d.ID, before, p.updated)
 	args := []any{string(d.ID), p.bytes, "u" + p.request + ":" + string(d.ID), term.Milliseconds(), flag(keep),
-		version, millis(r.next), flag(p.replaces(o, plan)), millis(plan.Next), millis(plan.NotBefore),
+		version, millis(r.next), flag(p.replaces(o, plan)), millis(plan.Next), delayed(plan.Next, plan.NotBefore),
 		rangeText(plan.Superseded), millis(second), flag(paused),
 		d.Queue, policy, d.BufferLimit, d.MaxFailures, d.CoolDown.Milliseconds(), delay.Milliseconds(), millis(d.Ends), d.Limit,
 		s.keys.wakeChannel(), shardTag(l.shardOf(d.ID)), len(removed)}

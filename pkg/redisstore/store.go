@@ -194,6 +194,15 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// delayed is when a scheduled time is due if that is later than itself,
+// otherwise 0, which takes less room.
+func delayed(next, notBefore time.Time) int64 {
+	if !notBefore.After(next) {
+		return 0
+	}
+	return millis(notBefore)
+}
+
 // instant is the reverse of millis, in UTC.
 func instant(ms int64) time.Time {
 	if ms == 0 {
