@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(proctest.Run(map[string]proctest.Role{"scheduler": playScheduler}, func() int { return proctest.NoLeak(func() int { return redistest.Run(m) }) }))
+	os.Exit(proctest.Run(map[string]proctest.Role{"scheduler": playScheduler, "locker": playLocker}, func() int { return proctest.NoLeak(func() int { return redistest.Run(m) }) }))
 }
 
 const processTTL = time.Second
@@ -100,8 +100,71 @@ func work(elector *gocronx.Elector, client *redis.Client, sink string, body time
 	}
 }
 
+// playLocker is a process with a gocron scheduler of one job, locked by our
+// Locker, whose times come from our Cron: every second.
+func playLocker(ctx context.Context, say proctest.Say) error {
+	client := redis.NewClient(redistest.Options(os.Getenv("BELFRY_TEST_ADDR")))
+	defer client.Close()
+	store, err := redisstore.New(client, redisstore.Options{Namespace: os.Getenv("BELFRY_TEST_NAMESPACE")})
+	if err != nil {
+		return err
+	}
+	locker, err := gocronx.NewLocker(gocronx.LockerOptions{Leases: store.Leases()})
+	if err != nil {
+		return err
+	}
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.NewJob(gocron.CronJob("* * * * * *", true), gocron.NewTask(func() {
+		say(time.Now(), "run %d", locker.Token("tick"))
+	}), gocron.WithName("tick"), gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})))
+	if err != nil {
+		return err
+	}
+	scheduler.Start()
+	say(time.Now(), "ready")
+	<-ctx.Done()
+	return scheduler.Shutdown()
+}
+
+func TestOfThreeLockersOneRunsEachTime(t *testing.T) {
+	t.Parallel()
+	processes := start(t, "locker", 3, 0)
+	begin := time.Now().Truncate(time.Second).Add(time.Second)
+	const seconds = 5
+	<-time.After(time.Until(begin.Add(seconds*time.Second - 200*time.Millisecond)))
+	runs, tokens := map[int]int{}, map[string]bool{}
+	for _, p := range processes {
+		for _, line := range p.Lines("run ") {
+			if second := int(line.At.Sub(begin) / time.Second); !line.At.Before(begin) && second < seconds {
+				runs[second]++
+				tokens[line.Text] = true
+			}
+		}
+	}
+	for _, p := range processes {
+		p.Stop(5 * time.Second)
+	}
+	for second := range seconds {
+		if runs[second] != 1 {
+			t.Errorf("second %d: %d runs, want one: %v", second, runs[second], runs)
+		}
+	}
+	if len(tokens) != seconds || tokens["run 0"] {
+		t.Errorf("tokens %v, want one for each run", tokens)
+	}
+}
+
 // schedulers starts two processes that compete for one election.
 func schedulers(t *testing.T, body time.Duration) []*proctest.Process {
+	t.Helper()
+	return start(t, "scheduler", 2, body)
+}
+
+// start starts processes of a role in a namespace of their own.
+func start(t *testing.T, role string, n int, body time.Duration) []*proctest.Process {
 	t.Helper()
 	client, ok := redistest.Backends()[1].Dial(t).(*redis.Client)
 	if !ok {
@@ -109,8 +172,8 @@ func schedulers(t *testing.T, body time.Duration) []*proctest.Process {
 	}
 	namespace := redistest.Namespace()
 	var processes []*proctest.Process
-	for range 2 {
-		processes = append(processes, proctest.Start(t, "scheduler", "BELFRY_TEST_ADDR="+client.Options().Addr,
+	for range n {
+		processes = append(processes, proctest.Start(t, role, "BELFRY_TEST_ADDR="+client.Options().Addr,
 			"BELFRY_TEST_NAMESPACE="+namespace, "BELFRY_TEST_BODY="+body.String()))
 	}
 	for _, p := range processes {
@@ -203,6 +266,7 @@ func TestTheLeaderStopsTheOtherLeadsWithinTheTTL(t *testing.T) {
 	if took := other.Await(10*time.Second, "start").At.Sub(stopped); took > processTTL {
 		t.Errorf("the other ran %s after the stop, want within the TTL", took)
 	}
+	other.Await(5*time.Second, "leads")
 	neverTogether(t, processes)
 }
 
@@ -216,6 +280,7 @@ func TestTheLeaderIsKilledTheOtherLeadsWithinTheTTLAndASecond(t *testing.T) {
 	if took := other.Await(10*time.Second, "start").At.Sub(killed); took > processTTL+time.Second {
 		t.Errorf("the other ran %s after the kill, want within the TTL and a second", took)
 	}
+	other.Await(5*time.Second, "leads")
 	neverTogether(t, processes)
 }
 
