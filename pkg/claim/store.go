@@ -44,6 +44,9 @@ type Batch struct {
 	NextDue  time.Time // earliest due time or claim deadline left in the shard; zero: none
 	Claims   []Claim
 	Released []Released // buffered firings that became free; the caller enqueues each
+	// Damaged are due schedules whose record cannot be read. They were put aside
+	// for a minute and do not fire until they are put again.
+	Damaged []schedule.ID
 }
 
 // ClaimKind tells what a claim is for.

@@ -48,7 +48,7 @@ func (s *Store) getMany(ctx context.Context, doing string, ids []schedule.ID) (m
 			return nil, err
 		}
 		for i, id := range ids {
-			if all[i].exists() {
+			if all[i].exists() || all[i].damaged != nil {
 				found[id] = &all[i]
 			}
 		}

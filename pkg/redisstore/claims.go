@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -66,7 +67,11 @@ func (s *Store) ClaimDue(ctx context.Context, request claim.ClaimRequest) (claim
 	if claims.err != nil {
 		return claim.Batch{}, claims.err
 	}
-	return batch, answer.err
+	damaged := answer.list(4)
+	for i := range damaged.values {
+		batch.Damaged = append(batch.Damaged, schedule.ID(damaged.text(i)))
+	}
+	return batch, errors.Join(answer.err, damaged.err)
 }
 
 func readClaim(r *reply, i int) claim.Claim {

@@ -58,7 +58,7 @@ func observe(answer *reply, i int) (observed, error) {
 	if text := answer.text(i + 1); text != "" {
 		var err error
 		if o.record, err = decodeRecord(text); err != nil {
-			return observed{}, err
+			o.damaged = err
 		}
 	}
 	return o, answer.err
@@ -77,7 +77,11 @@ func anys[T ~string](texts []T) []any {
 // makes Invalid, and whatever could be read of it stays.
 func (o *observed) entry(id schedule.ID, calendars []schedule.Calendar) schedule.Entry {
 	entry := schedule.Entry{Status: o.status()}
-	if err := json.Unmarshal([]byte(o.definition), &entry.Schedule); err != nil {
+	if o.damaged != nil {
+		// The definition may be whole; without a record it does not fire.
+		_ = json.Unmarshal([]byte(o.definition), &entry.Schedule)
+		entry.Invalid = fmt.Errorf("%w: put %q again, which begins it anew", o.damaged, id)
+	} else if err := json.Unmarshal([]byte(o.definition), &entry.Schedule); err != nil {
 		entry.Invalid = fmt.Errorf("redisstore: the stored definition of %q cannot be read: %w", id, err)
 	} else if _, err := schedule.Compile(entry.Schedule, calendars); err != nil {
 		entry.Invalid = err

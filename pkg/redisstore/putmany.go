@@ -74,7 +74,7 @@ func (s *Store) putChunk(ctx context.Context, l *layout, shard int, items []item
 	for i := range items {
 		it := &items[i]
 		it.found = found[i]
-		if it.found.definition == it.bytes && it.options.IfVersion == nil && it.options.RequestID == "" {
+		if it.found.exists() && it.found.definition == it.bytes && it.options.IfVersion == nil && it.options.RequestID == "" {
 			r := &it.found.record
 			*it.result = schedule.PutResult{Unchanged: true, Version: r.version, Generation: r.generation, NextAt: r.next}
 			continue

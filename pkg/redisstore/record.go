@@ -144,6 +144,7 @@ type observed struct {
 	note       string // what became of it since, see scripts/lua/lib/run.lua
 	pause      string
 	enqueue    string // why the last enqueue failed
+	damaged    error  // why the record cannot be read; there is none then
 }
 
 func (o *observed) exists() bool { return o.record.generation != 0 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -64,6 +65,7 @@ func (l *lane) drain(ctx context.Context) (time.Time, error) {
 		received := time.Now()
 		l.s.claimed(batch.Now, received)
 		left = batch.NextDue
+		l.reportDamaged(batch)
 		l.dispatch(&group, batch, sent, &soon)
 		if len(batch.Claims) < l.s.options.Batch {
 			break
@@ -86,6 +88,21 @@ func (l *lane) claim(ctx context.Context) (claim.Batch, error) {
 	return l.s.claims.ClaimDue(ctx, claim.ClaimRequest{Shard: l.shard, Owner: l.s.options.ID, Limit: l.s.options.Batch,
 		TTL: l.s.options.ClaimTTL, AuditAfter: l.s.options.AuditAfter, AuditOverlap: min(l.s.options.AuditAfter, auditOverlap)})
 }
+
+// reportDamaged tells of the schedules that the store put aside, each once.
+func (l *lane) reportDamaged(batch claim.Batch) {
+	for _, id := range batch.Damaged {
+		failures, until := l.s.failures.add(id), batch.Now.Add(longestAside)
+		l.s.counters.isolated.Add(1)
+		if failures == 1 {
+			l.s.logger.Error("a schedule was put aside", "schedule", id, "until", until, "error", errDamaged)
+		}
+		l.s.observer.Isolated(IsolatedEvent{Schedule: id, Err: errDamaged, Until: until, Failures: failures})
+	}
+}
+
+// errDamaged reports a schedule that the store has damaged.
+var errDamaged = errors.New("worker: the store's record of the schedule cannot be read: put the schedule again")
 
 // auditOverlap is when a firing of a schedule with an overlap policy is first
 // audited: plain consumers report nothing, and the next firing waits.

@@ -7,12 +7,13 @@
 -- ARGV[6]  audit_ms          when the auditor first looks at an intent, from now
 -- ARGV[7]  audit_overlap_ms  the same for schedules with an overlap policy
 --
--- Returns  {now_ms, next_due_ms | "", released, claims}
+-- Returns  {now_ms, next_due_ms | "", released, claims, damaged}
 --          released: firing, queue, ... that were buffered and are intents now; enqueue each
 --          claims: schedule, generation, scheduled_ms, token, kind, version, again, redrives, fired, others, open, ...
 --          kind "F" enqueue it, an intent is recorded; "O" open firings forbid or delay it; "K" an operator asked
 --          to skip it; "A" it has its verdict, only the next time is wanted. open lists open firings, without
 --          the schedule, each followed by a comma; with "F" those that were asked to cancel
+--          damaged: schedules whose record cannot be read; they are put aside for a minute
 -- Resend   safe, but what the first reply granted stays claimed until its deadline
 -- Writes   due, st, fir, aud, opn, buf, meta
 -- Cost     O(limit), and the open lists of schedules with cancel_other
@@ -32,7 +33,8 @@
 
 local limit, ttl_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local audit_ms, audit_overlap_ms = now_ms + tonumber(ARGV[6]), now_ms + tonumber(ARGV[7])
-local claims, released, granted = {}, {}, 0
+local claims, released, damaged, granted = {}, {}, {}, 0
+local ASIDE_MS = 60000
 
 -- due_firing is the firing of the pending time, nil when that has its verdict.
 local function due_firing(r)
@@ -59,12 +61,18 @@ local function grant(r, token, firing_id)
   claims[n + 9], claims[n + 10], claims[n + 11] = r.fired, others, open
 end
 
+-- put_aside keeps what cannot be claimed out of the way of the others.
+local function put_aside(id)
+  moves[id] = unreadable[id] and decimal(now_ms + ASIDE_MS) or false
+  if unreadable[id] then damaged[#damaged + 1] = id end
+end
+
 -- Decide.
 local ids = redis.call("ZRANGEBYSCORE", DUE, "-inf", now_ms, "LIMIT", 0, limit)
 load_schedules(ids)
 local wanted, firing_id_of = {}, {}
 for _, id in ipairs(ids) do
-  firing_id_of[id] = schedules[id] and due_firing(schedules[id])
+  firing_id_of[id] = schedules[id] and due_firing(schedules[id]) or nil
   wanted[#wanted + 1] = firing_id_of[id]
 end
 load_firings(wanted)
@@ -74,7 +82,7 @@ for _, id in ipairs(ids) do
   local r = schedules[id]
   if r then end_term(r) end
   if not r then
-    moves[id] = false
+    put_aside(id)
   elseif can_fire(r) and due_ms(r) <= now_ms then
     grant(r, token + granted, firing_id_of[id])
     granted = granted + 1
@@ -86,4 +94,4 @@ end
 -- Apply.
 write_all()
 local first = redis.call("ZRANGE", DUE, 0, 0, "WITHSCORES")
-return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, claims }
+return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, claims, damaged }

@@ -2,15 +2,17 @@
 -- A firing is "schedule:generation:key"; key is the scheduled time, "m" and a
 -- request (trigger), or "b", a backfill, "." and a scheduled time. The three
 -- spaces cannot meet, and only the first is compared with the high-water mark.
+-- A record that cannot be read counts as none.
 --
 -- Changes are collected and written once, see write_firings.
-local FIRING_FIELDS = "^" .. string.rep("([^|]*)|", 12) .. "(.*)$"
+local FIRING_FIELDS = "^([^|]*)|" .. string.rep("(%-?%d+)|", 8) .. "([^|]*)|([^|]*)|([^|]*)|(.*)$"
 local FIRING_FORMAT = "%s|%d|%d|%d|%d|%d|%d|%d|%d|%s|%s|%s|%s"
 local firings, changed_firings, audits = {}, {}, {}
 
 local function decode_firing(text)
   local state, attempt, token, lease_ms, redrives, at_ms, flags, opened_ms, begun_ms, owner, worker, queue, unknown =
     string.match(text, FIRING_FIELDS)
+  if not unknown then return false end
   return {
     state = state, attempt = tonumber(attempt), token = tonumber(token), lease_ms = tonumber(lease_ms),
     redrives = tonumber(redrives), at_ms = tonumber(at_ms), flags = tonumber(flags),

@@ -6,6 +6,10 @@ local function new_schedule(id)
     generation = decimal(grant_tokens(1)), open = 0, buffered = 0, fired = 0, range = "", queue = "", cold_text = "",
   }
   schedules[id] = r
+  if unreadable[id] then -- what its lists name is of another generation
+    set_open_list(r, "")
+    set_buffer_list(r, "")
+  end
   set_state(r, ACTIVE)
   return r
 end

@@ -1,19 +1,25 @@
 -- Records of schedules: fields that end with "|". Claim and complete need the
 -- hot part; the cold part is carried along as text until somebody asks for it,
 -- and is empty while all of it is zero. Fields may be added at the end of the
--- cold part: what an older script does not know it keeps.
+-- cold part: what an older script does not know it keeps. A record that cannot
+-- be read counts as none, so that it stops its own schedule and no other.
 --
 -- Changes are collected and written once, see write_schedules.
-local HOT = "^" .. string.rep("([^|]*)|", 13) .. "(.*)$"
+local HOT = "^" .. string.rep("(%-?%d+)|", 11) .. "([^|]*)|([^|]*)|(.*)$"
 local HOT_FORMAT = "%d|%d|%d|%d|%d|%d|%d|%s|%d|%d|%d|%s|%s|%s"
 local COLD = "^" .. string.rep("([^|]*)|", 18) .. "(.*)$"
+local COLD_SHAPE = "^" .. string.rep("%-?%d+|", 17) .. "[^|]*|"
 local COLD_FORMAT = string.rep("%d|", 17) .. "%s|"
 local COLD_ZERO = string.rep("0|", 17) .. "|"
-local schedules, changed_schedules = {}, {}
+local schedules, changed_schedules, unreadable = {}, {}, {}
 
 local function decode_schedule(id, text)
   local state, policy, version, next_ms, not_before_ms, high_water_ms, token, generation,
     open, buffered, fired, range, queue, cold = string.match(text, HOT)
+  if not cold or cold ~= "" and not string.find(cold, COLD_SHAPE) then
+    unreadable[id] = true
+    return false
+  end
   return {
     id = id, state = tonumber(state), policy = tonumber(policy), version = tonumber(version),
     next_ms = tonumber(next_ms), not_before_ms = tonumber(not_before_ms), high_water_ms = tonumber(high_water_ms),

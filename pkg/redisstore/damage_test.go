@@ -1,0 +1,145 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// key names a key of a schedule's shard: the one that holds its record.
+func (b *bench) key(id schedule.ID, name string) string {
+	b.t.Helper()
+	for shard := range 3 {
+		prefix := fmt.Sprintf("belfry:{%s:%02d}:", b.Namespace(), shard)
+		if b.client.HExists(b.t.Context(), prefix+"def", string(id)).Val() {
+			return prefix + name
+		}
+	}
+	b.t.Fatalf("no shard holds %s", id)
+	return ""
+}
+
+// wipe empties the namespace, where Check would find what a test broke.
+func (b *bench) wipe() {
+	b.t.Helper()
+	for shard := range 3 {
+		for _, name := range strings.Fields("due def st fir aud out meta idem opn buf skp bf bfq lbl evt") {
+			if err := b.client.Del(b.t.Context(), fmt.Sprintf("belfry:{%s:%02d}:%s", b.Namespace(), shard, name)).Err(); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// claimDamaged is claimAll with the schedules that were found damaged.
+func (b *bench) claimDamaged() (claimed, damaged []schedule.ID) {
+	b.t.Helper()
+	for shard := range 3 {
+		batch, err := b.ClaimDue(b.t.Context(), claim.ClaimRequest{Shard: shard, Owner: "w", Limit: 100,
+			TTL: 10 * time.Second, AuditAfter: 15 * time.Second})
+		if err != nil {
+			b.t.Fatalf("ClaimDue(%d): %v", shard, err)
+		}
+		for _, c := range batch.Claims {
+			claimed = append(claimed, c.Schedule)
+		}
+		damaged = append(damaged, batch.Damaged...)
+	}
+	slices.Sort(claimed)
+	slices.Sort(damaged)
+	return claimed, damaged
+}
+
+// TestADamagedRecordStopsNoOther spoils records in several ways, as a slip in
+// redis-cli or a half restored backup does.
+func TestADamagedRecordStopsNoOther(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		defer b.wipe()
+		spoiled := map[schedule.ID]func(text string) string{
+			"garbage":   func(string) string { return "gar|bage" },
+			"empty":     func(string) string { return "" },
+			"letters":   func(text string) string { return strings.Replace(text, "|1|", "|x|", 1) },
+			"cold-part": func(text string) string { return text + "1|2|x|" },
+		}
+		b.put(every10("good"))
+		b.put(every10("orphan"))
+		for id, spoil := range spoiled {
+			b.put(every10(id))
+			text := b.client.HGet(t.Context(), b.key(id, "st"), string(id)).Val()
+			b.client.HSet(t.Context(), b.key(id, "st"), string(id), spoil(text))
+		}
+		b.client.HDel(t.Context(), b.key("orphan", "st"), "orphan")
+		b.clock.Add(10 * time.Second)
+
+		want := []schedule.ID{"cold-part", "empty", "garbage", "letters"}
+		claimed, damaged := b.claimDamaged()
+		if !slices.Equal(claimed, []schedule.ID{"good"}) || !slices.Equal(damaged, want) {
+			t.Fatalf("claimed %v, damaged %v; want good and %v", claimed, damaged, want)
+		}
+		if _, again := b.claimDamaged(); len(again) != 0 {
+			t.Errorf("%v were handed out again at once", again)
+		}
+		page, err := b.List(t.Context(), schedule.ListOptions{})
+		if err != nil {
+			t.Fatalf("List: %v", err)
+		}
+		var invalid []schedule.ID
+		for _, entry := range page.Entries {
+			if entry.Invalid != nil {
+				invalid = append(invalid, entry.Schedule.ID)
+			}
+		}
+		if !slices.Equal(invalid, []schedule.ID{"cold-part", "garbage", "letters"}) { // an empty record is none
+			t.Errorf("invalid in the list: %v", invalid)
+		}
+		if _, err := b.Stats(t.Context()); err != nil {
+			t.Errorf("Stats: %v", err)
+		}
+		for _, id := range append(want, "orphan") {
+			if result := b.put(every10(id)); !result.Created {
+				t.Errorf("Put over the damaged %s = %+v", id, result)
+			}
+		}
+		b.clock.Add(20 * time.Second)
+		claimed, damaged = b.claimDamaged()
+		if len(claimed) != 6 || len(damaged) != 0 {
+			t.Errorf("after the repair: claimed %v, damaged %v", claimed, damaged)
+		}
+	})
+}
+
+func TestADamagedFiringStopsNoOther(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		defer b.wipe()
+		b.put(every10("a"))
+		b.clock.Add(10 * time.Second)
+		first := b.claimOne()
+		b.complete(first, claim.DecideEnqueued, first.ScheduledAt.Add(10*time.Second))
+		b.clock.Add(10 * time.Second)
+		second := b.claimOne()
+		b.complete(second, claim.DecideEnqueued, second.ScheduledAt.Add(10*time.Second))
+		b.client.HSet(t.Context(), b.key("a", "fir"), string(first.Firing()), "gar|bage")
+		b.clock.Add(20 * time.Second)
+		var found []claim.FiringID
+		for shard := range 3 {
+			batch, err := b.Audit(t.Context(), claim.AuditRequest{Shard: shard, Limit: 10, Hide: time.Minute})
+			if err != nil {
+				t.Fatalf("Audit: %v", err)
+			}
+			for _, open := range batch.Firings {
+				found = append(found, open.Firing)
+			}
+		}
+		if !slices.Equal(found, []claim.FiringID{second.Firing()}) {
+			t.Errorf("audited %v, want %v alone", found, second.Firing())
+		}
+		if begun := b.begin(first.Firing(), "me"); begun.Answer == claim.BeginRun {
+			t.Errorf("Begin of the damaged firing = %+v", begun)
+		}
+	})
+}
