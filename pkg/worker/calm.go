@@ -52,17 +52,20 @@ func (c *calm) pause(ctx context.Context, err error) {
 	}
 }
 
-// A quiet handler takes asynq's messages about failed connections for
-// debugging: the scheduler tells of an outage, once, and asynq of each of its
-// loops, for as long as it lasts.
-type quiet struct{ slog.Handler }
+// A quiet handler takes asynq's messages about failed connections, and all
+// while Redis is away, for debugging: the scheduler tells of an outage, once,
+// and asynq of each of its loops, for as long as it lasts.
+type quiet struct {
+	slog.Handler
+	away func() bool // whether the scheduler waits for Redis
+}
 
 // connectionFaults are parts of such messages.
 var connectionFaults = []string{"dial tcp", "connection re", "i/o timeout", "EOF", "broken pipe", "use of closed", "LOADING ", "context deadline exceeded"}
 
 // Handle writes the record.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	fault := false
+	fault := q.away()
 	r.Attrs(func(a slog.Attr) bool {
 		for _, text := range connectionFaults {
 			fault = fault || a.Key == "text" && strings.Contains(a.Value.String(), text)

@@ -43,7 +43,8 @@ func TestCalmSlowsDownRefusals(t *testing.T) {
 
 func TestQuietDropsWhatTheOutageSays(t *testing.T) {
 	var out strings.Builder
-	logger := slog.New(quiet{slog.NewTextHandler(&out, nil)})
+	away := false
+	logger := slog.New(quiet{slog.NewTextHandler(&out, nil), func() bool { return away }})
 	logger.Error("asynq", "text", "Dequeue error: dial tcp 127.0.0.1:1: connect: connection refused")
 	if out.Len() != 0 {
 		t.Errorf("a failed connection was logged: %s", out.String())
@@ -51,5 +52,11 @@ func TestQuietDropsWhatTheOutageSays(t *testing.T) {
 	logger.Error("asynq", "text", "Dequeue error: NOPERM this user has no permissions")
 	if !strings.Contains(out.String(), "NOPERM") {
 		t.Errorf("a missing permission was not logged: %s", out.String())
+	}
+	out.Reset()
+	away = true
+	logger.Error("asynq", "text", "Dequeue error: WRONGPASS invalid username-password pair")
+	if out.Len() != 0 {
+		t.Errorf("what the scheduler said already was logged: %s", out.String())
 	}
 }

@@ -80,8 +80,25 @@ func (w *Worker) schedule(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return w.scheduler.Run(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.scheduler.Run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(w.options.grace() + overtime):
+		w.options.Logger.Warn("claims could not be handed back, since Redis does not answer; they run out")
+		return nil
+	}
 }
+
+// overtime is how much longer than planned each part of a stop may take. Calls
+// to a Redis that takes connections and does not answer cannot be interrupted.
+const overtime = time.Second
 
 // grace is the part of Drain that enqueues in progress may take; the rest is
 // for handlers.
@@ -102,7 +119,13 @@ func (w *Worker) stop(server taskServer, housekeeping *housekeeping, elected *el
 			w.options.Logger.Warn("a periodic task or a group did not end in time; it is left behind, and its lease runs out with the process")
 		}
 	})
-	group.Wait()
+	stopped := make(chan struct{})
+	go func() { group.Wait(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(w.options.Drain - w.options.grace() + overtime):
+		w.options.Logger.Warn("not everything stopped in time, since Redis does not answer; it ends with the process")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	if err := w.store.Withdraw(ctx, w.options.ID); err != nil {
@@ -112,6 +135,11 @@ func (w *Worker) stop(server taskServer, housekeeping *housekeeping, elected *el
 		w.options.Logger.Warn("closing the enqueuer failed", "error", err)
 	}
 	w.options.Logger.Info("worker stopped", "worker", w.options.ID, "after", time.Since(began).Round(time.Millisecond).String())
+}
+
+// away reports whether the scheduling half waits for Redis, and has said so.
+func (w *Worker) away() bool {
+	return w.scheduler != nil && w.scheduler.away()
 }
 
 // farewell bounds the last call to Redis.
@@ -127,7 +155,7 @@ func (w *Worker) newServer() *asynq.Server {
 		RetryDelayFunc:           w.middleware.RetryDelay,
 		IsFailure:                w.middleware.IsFailure,
 		ShutdownTimeout:          w.options.Drain - w.options.grace(),
-		Logger:                   queue.NewAsynqLogger(slog.New(quiet{w.options.Logger.Handler()})),
+		Logger:                   queue.NewAsynqLogger(slog.New(quiet{w.options.Logger.Handler(), w.away})),
 		LogLevel:                 asynq.WarnLevel,
 	})
 }

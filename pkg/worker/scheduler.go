@@ -112,6 +112,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	shards := 0
 	if !s.outage.retry(ctx, func(ctx context.Context) (err error) {
 		s.touch()
+		ctx, cancel := context.WithTimeout(ctx, s.options.ClaimTTL/2)
+		defer cancel()
 		shards, err = s.claims.Shards(ctx)
 		return err
 	}) {
@@ -145,6 +147,9 @@ func (s *Scheduler) serve(ctx, work context.Context, shards int) {
 
 // touch notes that a loop turns.
 func (s *Scheduler) touch() { s.beat.Store(time.Now().UnixNano()) }
+
+// away reports whether the store did not answer lately, or not yet.
+func (s *Scheduler) away() bool { return s.shards.Load() == 0 || s.outage.err() != nil }
 
 // claimed notes that the store answered, and how its clock differs from ours.
 func (s *Scheduler) claimed(storeNow, received time.Time) {
