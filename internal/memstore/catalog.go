@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -144,7 +145,14 @@ func (d *data) write(r *record, updated *schedule.Compiled, now time.Time) sched
 	if plan.SpecChanged {
 		r.apply(plan, before)
 		r.waiting = false
+		r.endProbing()
 	}
+	kind := schedule.EventUpdated
+	if created {
+		kind, r.told = schedule.EventCreated, r.phase()
+	}
+	d.note(r, kind, "version "+strconv.FormatInt(r.version, 10), now)
+	d.tell(r, "", now)
 	d.drain(r, now) // the new policy may have no buffer; the auditor enqueues what comes free
 	return schedule.PutResult{Created: created, Version: r.version, Generation: r.generation, NextAt: r.next}
 }
@@ -198,7 +206,8 @@ func (s *Store) GetMany(ctx context.Context, ids []schedule.ID) (map[schedule.ID
 // Remove deletes a schedule and everything that is open. Tasks of its firings
 // that are still queued answer GONE when they begin.
 func (s *Store) Remove(ctx context.Context, id schedule.ID, options schedule.RemoveOptions) (bool, error) {
-	if _, err := s.enter(ctx); err != nil {
+	now, err := s.enter(ctx)
+	if err != nil {
 		return false, err
 	}
 	defer s.mu.Unlock()
@@ -210,6 +219,7 @@ func (s *Store) Remove(ctx context.Context, id schedule.ID, options schedule.Rem
 		delete(s.firings, f.id)
 	}
 	delete(s.schedules, id)
+	s.note(r, schedule.EventRemoved, "", now)
 	return true, nil
 }
 

@@ -39,6 +39,7 @@ func (s *Store) ClaimDue(ctx context.Context, request claim.ClaimRequest) (claim
 		}
 		request.Limit--
 		batch.Released = append(batch.Released, s.endTerm(r, now)...)
+		s.tell(r, "by itself, its term is over", now)
 		if r.claimable(now) {
 			batch.Claims = append(batch.Claims, s.claimOne(r, request, now))
 		}
@@ -118,6 +119,8 @@ func (d *data) claimOne(r *record, request claim.ClaimRequest, now time.Time) cl
 	case f != nil:
 		f.reclaimed = true
 		c.Again, c.Redrives = true, f.redrives
+	case slices.ContainsFunc(r.skips, r.next.Equal):
+		c.Kind = claim.ClaimSkip
 	case len(others) > 0 && r.obeysOverlap():
 		c.Kind = claim.ClaimOverlap
 	default:
@@ -181,6 +184,7 @@ func (s *Store) Complete(ctx context.Context, request claim.CompleteRequest) (cl
 		if outcome == claim.CompleteOK {
 			s.decide(r, c, now, millis(now.Add(request.AuditBuffered)))
 			result.Released = append(result.Released, s.moveOn(r, c, now)...)
+			s.tell(r, "", now)
 		}
 		result.Outcomes = append(result.Outcomes, outcome)
 	}
@@ -242,6 +246,9 @@ func (d *data) decide(r *record, c claim.Completion, now, auditBuffered time.Tim
 		}
 	case claim.DecideVerdict:
 		d.withdraw(r, f)
+		if c.Verdict == schedule.VerdictSkipped {
+			r.dropSkips(r.next)
+		}
 		r.advance(r.next, c.Verdict, c.Why)
 	}
 	if c.Range != nil {
@@ -263,6 +270,7 @@ func (d *data) moveOn(r *record, c claim.Completion, now time.Time) []claim.Rele
 	limit := r.definition().Limit
 	_, after := r.compiled.Delay()
 	r.waiting = after && r.next.IsZero() && (limit == 0 || r.fired < limit)
+	r.endProbing()
 	return d.follow(r, now)
 }
 
@@ -285,6 +293,7 @@ func (s *Store) Release(ctx context.Context, release claim.Release) (bool, error
 		}
 	}
 	r.unclaim()
+	s.tell(r, "", now)
 	return true, nil
 }
 

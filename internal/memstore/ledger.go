@@ -116,7 +116,13 @@ func (d *data) settle(r *record, f *firing, run claim.RunRecord, keep int, now t
 		r.failures++
 		tripped = d.failed(r, now)
 	}
-	return tripped, d.follow(r, now)
+	if run.Outcome == claim.OutcomeLost {
+		d.note(r, schedule.EventLost, string(f.id), now)
+	}
+	d.closeBackfilled(r, f, run.Outcome, now)
+	released := d.follow(r, now)
+	d.tell(r, "", now)
+	return tripped, released
 }
 
 // keep makes the run the schedule's last one and appends it to the run log.

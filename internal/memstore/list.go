@@ -24,7 +24,7 @@ func (r *record) entry() schedule.Entry {
 		PausedBy: r.pausedBy, PauseReason: r.pauseReason, PausedAt: r.pausedAt,
 		RunCount: r.runs, FailCount: r.failures, ConsecutiveFails: r.consecutive,
 		Claimed: r.token != 0, Open: len(r.open), Buffered: len(r.buffer), Fired: r.fired,
-		Verdicts: slices.Clone(r.ranges),
+		Verdicts: slices.Clone(r.ranges), Skips: r.skipTimes(),
 	}
 	r.lastRun(&status)
 	if !r.next.IsZero() {

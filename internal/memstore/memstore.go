@@ -66,6 +66,9 @@ type data struct {
 	members   map[string]claim.Member
 	wakers    map[chan struct{}]struct{}
 	periodic  map[string]*periodic
+	backfills map[string]*backfill // by schedule:backfill
+	events    []schedule.Event     // oldest first
+	forgotten int                  // events that were dropped
 }
 
 // New returns an empty store.
@@ -96,6 +99,7 @@ func New(options Options) (*Store, error) {
 		members:   map[string]claim.Member{},
 		wakers:    map[chan struct{}]struct{}{},
 		periodic:  map[string]*periodic{},
+		backfills: map[string]*backfill{},
 	}}, nil
 }
 

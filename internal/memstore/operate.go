@@ -22,6 +22,7 @@ func (s *Store) Pause(ctx context.Context, id schedule.ID, options schedule.Paus
 	}
 	s.promise(r)
 	r.pause(options, now)
+	s.tell(r, who(options), now)
 	return schedule.PauseResult{Open: ids(r.open)}, nil
 }
 
@@ -61,6 +62,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		}
 	}
 	s.drain(r, now) // nobody is told; the auditor enqueues it
+	s.tell(r, "", now)
 	s.wake()
 	return schedule.ResumeResult{NextAt: r.next}, nil
 }
@@ -101,7 +103,19 @@ func (s *Store) Trigger(ctx context.Context, id schedule.ID, options schedule.Tr
 	default:
 		s.openFiring(r, f)
 	}
+	s.note(r, schedule.EventTriggered, string(fid), now)
 	s.requests["trigger:"+string(fid)] = request{expires: now.Add(requestTerm), firing: fid}
 	s.wake()
 	return result, nil
+}
+
+// who renders who paused a schedule and why.
+func who(options schedule.PauseOptions) string {
+	switch {
+	case options.By == "":
+		return options.Reason
+	case options.Reason == "":
+		return "by " + options.By
+	}
+	return "by " + options.By + ": " + options.Reason
 }

@@ -54,6 +54,8 @@ type record struct {
 	open   []*firing // in order of opening, without buffered ones
 	buffer []*firing // oldest first
 
+	skips  []time.Time             // scheduled times to skip, in order
+	told   phase                   // the state that events know of
 	ranges []schedule.VerdictRange // oldest first; the last one ends at hwm
 	fired  int64                   // scheduled times with VerdictFired
 
@@ -295,6 +297,14 @@ func (d *data) failed(r *record, now time.Time) bool {
 func (r *record) succeeded() {
 	r.consecutive = 0
 	if r.flag == halfOpen {
+		r.flag = enabled
+	}
+}
+
+// endProbing ends a half-open state when nothing is left to fire: a completed
+// schedule has nothing to probe.
+func (r *record) endProbing() {
+	if r.flag == halfOpen && r.state() == schedule.StateCompleted {
 		r.flag = enabled
 	}
 }

@@ -54,6 +54,7 @@ type twin struct {
 	runs    []pair[claim.Run]
 	audited []pair[claim.OpenFiring]
 	edits   int
+	cursors [2]string // of events
 }
 
 type pair[V any] [2]V
@@ -66,8 +67,13 @@ func newTwin(t *testing.T, open Backend, seed uint64) *twin {
 		t.Fatal(err)
 	}
 	model := &env{T: t, clock: real.clock, shards: real.shards,
-		Stores: Stores{Catalog: store, Claims: store, Ledger: store, Leases: store.Leases(), Check: store.Check}}
-	return &twin{t: t, random: rand.New(rand.NewPCG(seed, seed)), sides: [2]*env{model, real}}
+		Stores: Stores{Catalog: store, Claims: store, Ledger: store, Leases: store.Leases(), Check: store.Check,
+			Backfills: store, Skipper: store, Events: store, Firings: store}}
+	w := &twin{t: t, random: rand.New(rand.NewPCG(seed, seed)), sides: [2]*env{model, real}}
+	for side := range w.sides {
+		w.cursors[side] = w.firstCursor(side)
+	}
+	return w
 }
 
 // run does the steps; operations have weights.
@@ -79,7 +85,8 @@ func (w *twin) run() {
 		{12, (*twin).advance}, {4, (*twin).put}, {2, (*twin).pause}, {3, (*twin).resume}, {1, (*twin).remove},
 		{3, (*twin).trigger}, {14, (*twin).claim}, {16, (*twin).complete}, {3, (*twin).renew}, {3, (*twin).release},
 		{12, (*twin).begin}, {12, (*twin).finish}, {3, (*twin).pulse}, {3, (*twin).mark}, {5, (*twin).audit},
-		{3, (*twin).redrive}, {3, (*twin).settle},
+		{3, (*twin).redrive}, {3, (*twin).settle}, {3, (*twin).skip}, {2, (*twin).startBackfill}, {1, (*twin).haltBackfill},
+		{2, (*twin).dueBackfills}, {4, (*twin).stepBackfill},
 	}
 	total := 0
 	for _, operation := range operations {
@@ -139,6 +146,7 @@ func (w *twin) compareState() {
 		}
 		answers[side] += fmt.Sprintf("\n    total %d active %d paused %d disabled %d completed %d", stats.Total, stats.Active,
 			stats.Paused, stats.Disabled, stats.Completed)
+		answers[side] += "\n    " + w.plainEvents(side)
 		if e.Check != nil {
 			if err := e.Check(e.Context()); err != nil {
 				w.fail("an invariant", [2]string{"", err.Error()})
@@ -152,14 +160,17 @@ func (w *twin) compareState() {
 
 // describe renders a status without tokens.
 func describe(s schedule.Status) string {
-	var history []string
+	var history, skips []string
+	for _, at := range s.Skips {
+		skips = append(skips, short(at))
+	}
 	for _, v := range s.Verdicts {
 		history = append(history, fmt.Sprintf("%d/%d x%d %s..%s", v.Verdict, v.Why, v.Count, short(v.First), short(v.Last)))
 	}
-	return fmt.Sprintf("v%d %s next %s due %s paused %s by %q for %q until %s last %s %q at %s took %s runs %d fails %d/%d claimed %t open %d buffered %d fired %d verdicts %v",
+	return fmt.Sprintf("v%d %s next %s due %s paused %s by %q for %q until %s last %s %q at %s took %s runs %d fails %d/%d claimed %t open %d buffered %d fired %d skips %v verdicts %v",
 		s.Version, s.State, short(s.NextAt), short(s.DueAt), short(s.PausedAt), s.PausedBy, s.PauseReason, short(s.PausedUntil),
 		s.LastStatus, s.LastError, short(s.LastRunAt), s.LastDuration, s.RunCount, s.ConsecutiveFails, s.FailCount,
-		s.Claimed, s.Open, s.Buffered, s.Fired, history)
+		s.Claimed, s.Open, s.Buffered, s.Fired, skips, history)
 }
 
 // short renders an instant as the time since Epoch.

@@ -173,6 +173,8 @@ func (w *twin) decide(c claim.Claim) (decision claim.Decision, verdict schedule.
 	switch c.Kind {
 	case claim.ClaimAdvance:
 		return claim.DecideAdvance, 0
+	case claim.ClaimSkip:
+		return claim.DecideVerdict, schedule.VerdictSkipped
 	case claim.ClaimOverlap:
 		if w.chance(5) {
 			return claim.DecideVerdict, verdict

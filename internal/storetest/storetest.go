@@ -30,6 +30,11 @@ type Stores struct {
 	Waker   claim.Waker  // nil: wake-ups are not tested
 	Roster  claim.Roster // nil: the roster is not tested
 
+	Backfills claim.Backfills    // nil: backfills are not tested
+	Skipper   schedule.Skipper   // nil: skips are not tested
+	Events    schedule.EventLog  // nil: events are not tested
+	Firings   claim.FiringReader // nil: looking at firings is not tested
+
 	// Check returns an error when an invariant of the stored data is broken:
 	// indexes that disagree, counts that are off. nil: not checked.
 	Check func(ctx context.Context) error
@@ -74,6 +79,7 @@ func Run(t *testing.T, open Backend) {
 		{"breaker", breakerCases}, {"begin", beginCases}, {"finish", finishCases},
 		{"audit", auditCases}, {"lease", leaseCases}, {"fleet", fleetCases},
 		{"concurrency", concurrencyCases}, {"clock", clockCases},
+		{"backfill", backfillCases}, {"skip", skipCases}, {"event", eventCases}, {"look", lookCases},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

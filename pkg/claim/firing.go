@@ -77,8 +77,7 @@ func (f Firing) ID() FiringID {
 	case KindManual:
 		return ManualFiring(f.Schedule, f.Generation, f.Request)
 	case KindBackfill:
-		return FiringID(string(f.Schedule) + ":" + strconv.FormatInt(f.Generation, 10) + ":b" + f.Request + "." +
-			strconv.FormatInt(f.ScheduledAt.UnixMilli(), 10))
+		return BackfillFiring(f.Schedule, f.Generation, f.Request, f.ScheduledAt)
 	}
 	return ScheduledFiring(f.Schedule, f.Generation, f.ScheduledAt)
 }

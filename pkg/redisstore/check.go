@@ -44,9 +44,9 @@ func (s *Store) Check(ctx context.Context) ([]Violation, error) {
 // A checker holds everything of one shard.
 type checker struct {
 	shard                                                        int
-	due, audit, requests, labels                                 map[string]float64
+	due, audit, requests, labels, backfillsDue                   map[string]float64
 	definitions, states, ledger, outcomes, meta, opened, buffers map[string]string
-	skips                                                        map[string]string
+	skips, backfills                                             map[string]string
 
 	records    map[schedule.ID]record
 	firings    map[schedule.ID][]firing
@@ -67,13 +67,15 @@ func (c *checker) report(format string, args ...any) {
 }
 
 func (c *checker) load(ctx context.Context, client redis.UniversalClient, keys []string) error {
-	for key, to := range map[int]*map[string]float64{keyDue: &c.due, keyAudit: &c.audit, keyRequest: &c.requests, keyLabel: &c.labels} {
+	for key, to := range map[int]*map[string]float64{keyDue: &c.due, keyAudit: &c.audit, keyRequest: &c.requests, keyLabel: &c.labels,
+		keyBackfillDue: &c.backfillsDue} {
 		if err := loadScores(ctx, client, keys[key], to); err != nil {
 			return err
 		}
 	}
 	for key, to := range map[int]*map[string]string{keyDefinition: &c.definitions, keyState: &c.states, keyFiring: &c.ledger,
-		keyOutcome: &c.outcomes, keyMeta: &c.meta, keyOpen: &c.opened, keyBuffer: &c.buffers, keySkip: &c.skips} {
+		keyOutcome: &c.outcomes, keyMeta: &c.meta, keyOpen: &c.opened, keyBuffer: &c.buffers, keySkip: &c.skips,
+		keyBackfill: &c.backfills} {
 		if err := loadFields(ctx, client, keys[key], to); err != nil {
 			return err
 		}
@@ -323,6 +325,7 @@ func (c *checker) checkStrays() {
 			c.report("out holds %s, which does not exist", field)
 		}
 	}
+	c.checkBackfills()
 	for name := range c.labels {
 		_, id, _ := strings.Cut(strings.TrimPrefix(name, calendarMark), indexMark)
 		if _, ok := c.records[schedule.ID(id)]; !ok {
@@ -350,5 +353,34 @@ func (c *checker) checkCounters() {
 	}
 	if granted, _ := strconv.ParseInt(c.meta["token"], 10, 64); granted < last {
 		c.report("token %d was granted, meta knows %d", last, granted)
+	}
+}
+
+// checkBackfills checks that every backfill is looked at some day, and that
+// its counts agree with the ledger.
+func (c *checker) checkBackfills() {
+	for name := range c.backfillsDue {
+		if _, ok := c.backfills[name]; !ok {
+			c.report("backfill %s is due and does not exist", name)
+		}
+	}
+	for name, text := range c.backfills {
+		b, err := readBackfill(name, text)
+		if err != nil {
+			c.report("%v", err)
+			continue
+		}
+		if _, ok := c.backfillsDue[name]; !ok {
+			c.report("backfill %s is never looked at", name)
+		}
+		open := 0
+		for _, f := range c.firings[b.Schedule] {
+			if strings.HasPrefix(f.id, fmt.Sprintf("%s:%d:b%s.", b.Schedule, b.Generation, b.ID)) {
+				open++
+			}
+		}
+		if r, ok := c.records[b.Schedule]; ok && r.generation == b.Generation && open != b.Open {
+			c.report("backfill %s has %d open in the ledger, %d in its record", name, open, b.Open)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 const readAtOnce = 500
 
 // readColumns is how many values read.lua returns for each schedule.
-const readColumns = 6
+const readColumns = 7
 
 // read returns what is stored of schedules of one shard, in order, and the
 // store's clock.
@@ -54,7 +56,7 @@ func (s *Store) readOne(ctx context.Context, doing string, l *layout, id schedul
 
 func observe(answer *reply, i int) (observed, error) {
 	o := observed{definition: answer.text(i), lastRun: answer.text(i + 2), note: answer.text(i + 3),
-		pause: answer.text(i + 4), enqueue: answer.text(i + 5)}
+		pause: answer.text(i + 4), enqueue: answer.text(i + 5), skips: answer.text(i + 6)}
 	if text := answer.text(i + 1); text != "" {
 		var err error
 		if o.record, err = decodeRecord(text); err != nil {
@@ -113,6 +115,7 @@ func (o *observed) status() schedule.Status {
 		status.PausedBy, status.PauseReason = note.By, note.Reason
 		status.PausedAt, status.PausedUntil = r.since, r.until
 	}
+	status.Skips = o.skipTimes()
 	o.lastStatus(&status)
 	return status
 }
@@ -163,4 +166,17 @@ func plain(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// skipTimes returns the scheduled times to skip that have no verdict yet.
+func (o *observed) skipTimes() []time.Time {
+	var all []time.Time
+	for text := range strings.SplitSeq(o.skips, ",") {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if at := instant(ms); err == nil && at.After(o.record.highWater) {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return all
 }

@@ -160,13 +160,7 @@ func (s *Store) Audit(ctx context.Context, request claim.AuditRequest) (claim.Au
 	}
 	batch := claim.AuditBatch{Now: answer.time(0), NextAudit: answer.time(1), Released: answer.released(2)}
 	firings := answer.list(3)
-	for i := 0; i+auditColumns <= len(firings.values); i += auditColumns {
-		f := claim.OpenFiring{Firing: claim.FiringID(firings.text(i)), State: claim.FiringState(firings.text(i + 1)),
-			Position: claim.SchedulePosition(firings.text(i + 2)), Attempt: int(firings.number(i + 3)), Redrives: int(firings.number(i + 4)),
-			Token: claim.Token(firings.number(i + 5)), LeaseUntil: firings.time(i + 6), OpenedAt: firings.time(i + 7),
-			Queue: firings.text(i + 8), CancelWanted: firings.number(i+9)&firingCancelBit != 0, Worker: firings.text(i + 10)}
-		batch.Firings = append(batch.Firings, f)
-	}
+	batch.Firings = openRows(&firings)
 	if firings.err != nil {
 		return claim.AuditBatch{}, firings.err
 	}

@@ -145,6 +145,7 @@ type observed struct {
 	pause      string
 	enqueue    string // why the last enqueue failed
 	damaged    error  // why the record cannot be read; there is none then
+	skips      string // scheduled times to skip, each followed by a comma
 }
 
 func (o *observed) exists() bool { return o.record.generation != 0 }

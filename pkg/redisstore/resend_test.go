@@ -23,28 +23,32 @@ import (
 // resent says for a script which words a second execution may answer instead
 // of those of the first; the header of the script names them.
 var resent = map[string]map[string]string{
-	lua.Complete.Hash():     {"OK": "ALREADY"},
-	lua.Finish.Hash():       {"OK": "ALREADY", "DISABLED": "ALREADY"},
-	lua.Settle.Hash():       {"OK": "ALREADY"},
-	lua.Begin.Hash():        {"CANCELLED": "SETTLED", "UNKNOWN": "SETTLED"},
-	lua.Put.Hash():          {"OK": "DUPLICATE"},
-	lua.Release.Hash():      {"OK": "STALE"},
-	lua.Remove.Hash():       {"OK": "GONE"},
-	lua.Trigger.Hash():      {},
-	lua.Redrive.Hash():      {},
-	lua.Renew.Hash():        {},
-	lua.Heartbeat.Hash():    {},
-	lua.Mark.Hash():         {},
-	lua.Pause.Hash():        {},
-	lua.Resume.Hash():       {},
-	lua.Skip.Hash():         {},
-	lua.Insist.Hash():       {},
-	lua.Calendars.Hash():    {},
-	lua.Read.Hash():         {},
-	lua.Stats.Hash():        {},
-	lua.Configure.Hash():    {},
-	lua.LeaseAcquire.Hash(): {},
-	lua.LeaseRenew.Hash():   {},
+	lua.Complete.Hash():      {"OK": "ALREADY"},
+	lua.Finish.Hash():        {"OK": "ALREADY", "DISABLED": "ALREADY"},
+	lua.Settle.Hash():        {"OK": "ALREADY"},
+	lua.Begin.Hash():         {"CANCELLED": "SETTLED", "UNKNOWN": "SETTLED"},
+	lua.Put.Hash():           {"OK": "DUPLICATE"},
+	lua.Release.Hash():       {"OK": "STALE"},
+	lua.Remove.Hash():        {"OK": "GONE"},
+	lua.Trigger.Hash():       {},
+	lua.Redrive.Hash():       {},
+	lua.Renew.Hash():         {},
+	lua.Heartbeat.Hash():     {},
+	lua.Mark.Hash():          {},
+	lua.Pause.Hash():         {},
+	lua.Resume.Hash():        {},
+	lua.Skip.Hash():          {},
+	lua.Insist.Hash():        {},
+	lua.Calendars.Hash():     {},
+	lua.Read.Hash():          {},
+	lua.Stats.Hash():         {},
+	lua.Configure.Hash():     {},
+	lua.LeaseAcquire.Hash():  {},
+	lua.BackfillStart.Hash(): {"OK": "KNOWN"},
+	lua.BackfillStep.Hash():  {"OK": "STALE"},
+	lua.BackfillHalt.Hash():  {},
+	lua.Look.Hash():          {},
+	lua.LeaseRenew.Hash():    {},
 }
 
 // A resender executes every script twice, as a client that lost the reply
@@ -203,11 +207,13 @@ func TestAScriptExecutedTwiceIsExecutedOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Check: invariants(s)}
+			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Check: invariants(s),
+				Backfills: s, Skipper: s, Events: s, Firings: s}
 		})
 	})
 	for _, script := range []*redis.Script{lua.Complete, lua.Finish, lua.Settle, lua.Begin, lua.Put, lua.Release, lua.Remove, lua.Trigger,
-		lua.Redrive, lua.Renew, lua.Heartbeat, lua.Mark, lua.Pause, lua.Resume} {
+		lua.Redrive, lua.Renew, lua.Heartbeat, lua.Mark, lua.Pause, lua.Resume,
+		lua.BackfillStart, lua.BackfillStep, lua.BackfillHalt, lua.Skip} {
 		if seen[script.Hash()] == 0 {
 			t.Errorf("a script was never executed twice, so nothing was shown: %s", script.Hash())
 		}

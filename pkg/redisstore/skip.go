@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,13 +9,11 @@ import (
 	"github.com/belfryhq/belfry/scripts/lua"
 )
 
-// ErrLate reports that a scheduled time has its verdict already, or is claimed
-// and may be in its queue. It is too late to skip it; retrying cannot succeed.
-var ErrLate = errors.New("redisstore: too late to skip")
+var _ schedule.Skipper = (*Store)(nil)
 
 // Skip has one scheduled time of a schedule not fire: it gets VerdictSkipped.
 // At most 100 that have no verdict yet can be asked for. It returns
-// schedule.ErrNotFound, ErrLate, and a *schedule.FieldError for an instant at
+// schedule.ErrNotFound, schedule.ErrLate, and a *schedule.FieldError for an instant at
 // which the schedule does not fire.
 func (s *Store) Skip(ctx context.Context, id schedule.ID, at time.Time) error {
 	return s.skip(ctx, fmt.Sprintf("skip a scheduled time of %q", id), id, at, true)
@@ -45,7 +42,7 @@ func (s *Store) skip(ctx context.Context, doing string, id schedule.ID, at time.
 	}
 	switch answer.word() {
 	case "LATE":
-		return fmt.Errorf("redisstore: %s: %s: %w", doing, at.UTC().Format(time.RFC3339Nano), ErrLate)
+		return fmt.Errorf("redisstore: %s: %s: %w", doing, at.UTC().Format(time.RFC3339Nano), schedule.ErrLate)
 	case "FULL":
 		return &schedule.FieldError{Field: "at", Value: at.UTC().Format(time.RFC3339Nano), Allowed: "at most 100 scheduled times to skip"}
 	case "GONE":

@@ -151,7 +151,7 @@ func TestSkipOneScheduledTime(t *testing.T) {
 		if c.Kind != claim.ClaimFire {
 			t.Fatalf("the first claim = %+v", c)
 		}
-		if err := b.Skip(t.Context(), "a", first); !errors.Is(err, redisstore.ErrLate) {
+		if err := b.Skip(t.Context(), "a", first); !errors.Is(err, schedule.ErrLate) {
 			t.Errorf("Skip of a claimed time = %v, want ErrLate", err)
 		}
 		b.complete(c, claim.DecideEnqueued, second)

@@ -11,6 +11,10 @@ var (
 	// ErrNotFound reports that no schedule or calendar has that name. Check the
 	// spelling and the namespace; retrying cannot succeed.
 	ErrNotFound = errors.New("schedule: not found")
+	// ErrLate reports that a scheduled time has its verdict already, or is
+	// claimed and may be in its queue: it is too late to skip it. Retrying
+	// cannot succeed.
+	ErrLate = errors.New("schedule: too late to skip")
 	// ErrConflict reports that the stored version is not the expected one:
 	// somebody changed the schedule meanwhile. Read it again, then decide.
 	ErrConflict = errors.New("schedule: version conflict")
@@ -177,6 +181,8 @@ type Status struct {
 	Open     int   // firings not settled
 	Buffered int   // firings waiting for an open one
 	Fired    int64 // scheduled times with the verdict fired
+
+	Skips []time.Time // scheduled times that an operator asked to skip, in order
 
 	Verdicts []VerdictRange // oldest first, at most 33; together they cover everything up to now
 }

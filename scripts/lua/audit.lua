@@ -17,32 +17,22 @@
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/request.lua
+-- @include lib/position.lua
 -- @include lib/write.lua
 
 local limit, hide_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local found, released = {}, {}
 
-local function position(r, generation, at_ms)
-  if not r or r.generation ~= generation then return "GONE" end
-  return at_ms > r.high_water_ms and "PENDING" or "PASSED"
-end
-
 local function look_at(id, firing)
-  local schedule, generation, _, at_ms = split_firing(id)
-  local r = get_schedule(schedule)
-  local where = position(r, generation, at_ms)
+  local where, r = position_of(id)
   audits[id] = now_ms + hide_ms
   if firing.state == BUFFERED and where ~= "GONE" then return release(r, released) end
-  for _, value in ipairs({
-    id, firing.state, where, firing.attempt, firing.redrives, firing.token, firing.lease_ms,
-    firing.opened_ms, firing.queue, firing.flags, firing.worker,
-  }) do
-    found[#found + 1] = value
-  end
+  add_row(found, id, firing)
 end
 
 -- Decide.

@@ -12,17 +12,19 @@
 --          RUN run it; SETTLED, CANCELLED, GONE, UNKNOWN acknowledge the task and do not; BUSY another attempt has a
 --          live lease, come back after wait_ms; EARLY not known yet, come back later
 -- Resend   the same owner gets its live grant back; a firing that the first call closed answers SETTLED
--- Writes   st, fir, aud, out, meta; due, opn, buf when it closes a firing
+-- Writes   st, fir, aud, out, meta; due, opn, buf, bf, bfq, evt when it closes a firing
 -- Cost     O(1), and the open list of a schedule with cancel_other
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/write.lua
 

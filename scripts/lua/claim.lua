@@ -15,17 +15,19 @@
 --          the schedule, each followed by a comma; with "F" those that were asked to cancel
 --          damaged: schedules whose record cannot be read; they are put aside for a minute
 -- Resend   safe, but what the first reply granted stays claimed until its deadline
--- Writes   due, st, fir, aud, opn, buf, meta
+-- Writes   due, st, fir, aud, opn, buf, meta, evt
 -- Cost     O(limit), and the open lists of schedules with cancel_other
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/write.lua
 -- @include lib/skips.lua
@@ -36,17 +38,12 @@ local audit_ms, audit_overlap_ms = now_ms + tonumber(ARGV[6]), now_ms + tonumber
 local claims, released, damaged, granted = {}, {}, {}, 0
 local ASIDE_MS = 60000
 
--- due_firing is the firing of the pending time, nil when that has its verdict.
-local function due_firing(r)
-  if r.next_ms > r.high_water_ms then return firing_of(r, decimal(r.next_ms)) end
-end
-
 -- end_term resumes a schedule whose pause or cool-down is over.
 local function end_term(r)
   if r.state ~= PAUSED and r.state ~= DISABLED then return end
   with_cold(r)
   if r.until_ms == 0 or r.until_ms > now_ms then return end
-  r.until_ms = 0
+  r.until_ms, r.detail = 0, "by itself, its term is over"
   if r.state == DISABLED then set_state(r, PROBING) else resume(r) end
   follow(r, released)
 end

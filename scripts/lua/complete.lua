@@ -13,17 +13,19 @@
 --          OK; ALREADY done before; STALE claim lost; GONE schedule deleted; BADNEXT next is not after what it
 --          follows; MUSTFIRE it may be in its queue, only E and A are accepted; CAL calendars are older than the shard's
 -- Resend   answers ALREADY, changes nothing
--- Writes   due, st, fir, aud, opn, buf, skp, meta
+-- Writes   due, st, fir, aud, opn, buf, skp, meta, evt
 -- Cost     O(claims)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/skips.lua
 -- @include lib/decision.lua

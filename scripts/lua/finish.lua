@@ -17,17 +17,19 @@
 -- Returns  {answer, released}
 --          OK; DISABLED as OK, and the breaker disabled the schedule; ALREADY settled before; STALE another attempt owns it
 -- Resend   ALREADY, with the same released firing while nobody enqueued it; a retry or hand-back is counted once
--- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log
+-- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log; bf, bfq for a firing of a backfill
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/write.lua
 

@@ -10,13 +10,14 @@
 --
 -- Returns  {OK | GONE, generation, number of open firings, list of them}; the list is kept for overlap policies only
 -- Resend   safe
--- Writes   due, st, out, meta
+-- Writes   due, st, out, meta, evt
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/wake.lua
@@ -32,7 +33,7 @@ with_cold(r)
 promise(r)
 if r.state ~= PAUSED then r.since_ms = now_ms end
 set_state(r, PAUSED)
-r.until_ms = until_ms
+r.until_ms, r.detail = until_ms, note
 place(r)
 
 -- Apply.

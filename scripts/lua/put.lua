@@ -32,17 +32,19 @@
 --          OK; UNCHANGED the stored definition is equal and nothing is replaced; DUPLICATE request known; CONFLICT another version is stored;
 --          RACE the pending time moved since the plan was made, plan again
 -- Resend   DUPLICATE, changes nothing
--- Writes   all but skp, bf, bfq, evt
+-- Writes   all but skp, bf, bfq
 -- Cost     O(index members)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/request.lua
 -- @include lib/revise.lua
@@ -87,6 +89,7 @@ if replace then
 end
 follow(r, released)
 audit_now(released)
+note_event(created and "created" or "updated", r, "version " .. r.version)
 
 -- Apply.
 local wake = wakes(r) or #released > 0

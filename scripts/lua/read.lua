@@ -4,7 +4,7 @@
 -- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
 -- ARGV[4..]  schedules
 --
--- Returns  {now_ms, six for each: definition, record, last run, running run, pause, failed enqueue; "" where there is none}
+-- Returns  {now_ms, seven for each: definition, record, last run, running run, pause, failed enqueue, times to skip; "" where there is none}
 -- Resend   safe
 -- Writes   nothing
 -- Cost     O(schedules)
@@ -22,6 +22,7 @@ end
 local definitions = redis.call("HMGET", DEFINITION, unpack(ids))
 local records = redis.call("HMGET", SCHEDULE, unpack(ids))
 local outcomes = redis.call("HMGET", OUTCOME, unpack(columns))
+local skips = redis.call("HMGET", SKIP, unpack(ids))
 
 -- Apply.
 local reply = { now_ms }
@@ -29,5 +30,6 @@ for i = 1, #ids do
   reply[#reply + 1] = definitions[i] or ""
   reply[#reply + 1] = records[i] or ""
   for j = 4 * i - 3, 4 * i do reply[#reply + 1] = outcomes[j] or "" end
+  reply[#reply + 1] = skips[i] or ""
 end
 return reply

@@ -17,10 +17,12 @@
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/write.lua
 

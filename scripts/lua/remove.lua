@@ -9,13 +9,14 @@
 --
 -- Returns  OK; GONE no such generation
 -- Resend   answers GONE, changes nothing
--- Writes   all but idem, evt
+-- Writes   all but idem, bf, bfq; backfill_due forgets its backfills
 -- Cost     O(its listed firings and index members)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/write.lua
 
@@ -29,6 +30,7 @@ set_token(r, 0)
 set_buffered(r, 0)
 count(COUNTED[r.state], -1)
 moves[id], changed_schedules[id] = false, nil
+note_event("removed", r)
 
 -- Apply.
 write_all()

@@ -14,17 +14,19 @@
 --
 -- Returns  {OK | GONE | RACE, next_ms}; RACE: the pending time moved since the plan was made, plan again
 -- Resend   safe
--- Writes   due, st, fir, aud, opn, buf, out, meta
+-- Writes   due, st, fir, aud, opn, buf, out, meta, evt
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/revise.lua
 -- @include lib/wake.lua

@@ -12,17 +12,19 @@
 -- Returns  {answer, redrives, released}
 --          OK; ALREADY settled before; STALE it moved on since the audit, leave it
 -- Resend   ALREADY; the auditor enqueues what the first call released
--- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log
+-- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log; bf, bfq for a firing of a backfill
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
+-- @include lib/backfill.lua
 -- @include lib/settle.lua
 -- @include lib/write.lua
 

@@ -8,13 +8,14 @@
 --
 -- Returns  OK; LATE it has its verdict, or may be in its queue, already; FULL 100 are asked for; GONE no such schedule
 -- Resend   safe
--- Writes   st, skp
+-- Writes   st, skp; evt when something changes
 -- Cost     O(times that are asked for)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/skips.lua
 
 local at, on = ARGV[5], ARGV[6] == "1"
@@ -30,5 +31,7 @@ if on and asked >= KEPT and not contains(list, at) then return "FULL" end
 
 -- Apply.
 set_skips(r, on and add_item(list, at) or list, on and "" or at)
+if on ~= contains(list, at) then note_event(on and "skip_asked" or "skip_withdrawn", r, at) end
 write_schedules()
+write_events()
 return "OK"

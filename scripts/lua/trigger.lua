@@ -13,13 +13,14 @@
 -- Returns  {status, firing, queue, duplicate}
 --          OK; BUFFERED it waits for an open firing; REFUSED by the overlap policy; GONE no such schedule
 -- Resend   the same firing, with duplicate 1; a refused one is tried again
--- Writes   st, fir, aud, opn, buf, idem, meta
+-- Writes   st, fir, aud, opn, buf, idem, meta, evt
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
+-- @include lib/event.lua
 -- @include lib/state.lua
 -- @include lib/open.lua
 -- @include lib/request.lua
@@ -55,6 +56,8 @@ else
   if obey and overlap_policy(r) == CANCEL_OTHER then ask_cancel(r) end
   open_firing(r, id, new_firing(INTENT, 0, r.queue), now_ms)
 end
+
+note_event("triggered", r, id)
 
 -- Apply.
 remember(id, keep_ms, "")

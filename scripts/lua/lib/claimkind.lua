@@ -1,5 +1,10 @@
 -- What a claim is for. Only here are intents of scheduled times recorded.
 
+-- due_firing is the firing of the pending time, nil when that has its verdict.
+local function due_firing(r)
+  if r.next_ms > r.high_water_ms then return firing_of(r, decimal(r.next_ms)) end
+end
+
 -- known_kind is the kind of a claim whose firing is in the ledger: an intent
 -- that is claimed again must fire, since its task may be in the queue.
 local function known_kind(r, id, firing)

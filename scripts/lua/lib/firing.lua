@@ -2,9 +2,8 @@
 -- A firing is "schedule:generation:key"; key is the scheduled time, "m" and a
 -- request (trigger), or "b", a backfill, "." and a scheduled time. The three
 -- spaces cannot meet, and only the first is compared with the high-water mark.
--- A record that cannot be read counts as none.
---
--- Changes are collected and written once, see write_firings.
+-- A record that cannot be read counts as none. Changes are collected and
+-- written once, see write_firings.
 local FIRING_FIELDS = "^([^|]*)|" .. string.rep("(%-?%d+)|", 8) .. "([^|]*)|([^|]*)|([^|]*)|(.*)$"
 local FIRING_FORMAT = "%s|%d|%d|%d|%d|%d|%d|%d|%d|%s|%s|%s|%s"
 local firings, changed_firings, audits = {}, {}, {}

@@ -21,7 +21,7 @@ local function decode_schedule(id, text)
     return false
   end
   return {
-    id = id, state = tonumber(state), policy = tonumber(policy), version = tonumber(version),
+    id = id, state = tonumber(state), was = tonumber(state), policy = tonumber(policy), version = tonumber(version),
     next_ms = tonumber(next_ms), not_before_ms = tonumber(not_before_ms), high_water_ms = tonumber(high_water_ms),
     token = tonumber(token), generation = generation, -- compared and shown as text
     open = tonumber(open), buffered = tonumber(buffered), fired = tonumber(fired),

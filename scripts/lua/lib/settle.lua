@@ -1,6 +1,5 @@
 -- Closing firings, and what follows from it: buffered ones come free, failures
 -- disable the schedule, a schedule with a delay gets its next time.
-local EVENTS = 10000 -- kept in the stream, about
 
 -- count_failure is the breaker; true says that it disabled the schedule.
 local function count_failure(r)
@@ -14,7 +13,7 @@ local function count_failure(r)
   r.since_ms, r.until_ms = now_ms, r.cool_down_ms > 0 and now_ms + r.cool_down_ms or 0
   place(r)
   note_disabled(r)
-  redis.call("XADD", EVENT, "MAXLEN", "~", EVENTS, "*", "event", "disabled", "schedule", r.id)
+  r.detail = string.format("%.0f failures in a row", r.failures)
   return true
 end
 
@@ -75,6 +74,8 @@ local function close_firing(r, id, firing, outcome, released)
     r.failed_runs = r.failed_runs + 1
     tripped = count_failure(r)
   end
+  if outcome == "lost" then note_event("lost", r, id) end
+  close_backfilled(r, id, outcome == "failed" or outcome == "lost")
   follow(r, released)
   return tripped
 end
