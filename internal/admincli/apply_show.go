@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -79,16 +78,12 @@ func parseJSON(text []byte) (any, bool) {
 
 // changeLines renders changes for people, one line each.
 func (a *applied) changeLines(row appliedRow) []string {
-	var lines []string
-	touched := false
-	for _, c := range row.changes {
-		from, to := shortValue(c.From), shortValue(c.To)
-		if c.Field == "specs" && row.before != nil {
-			from, to = strings.Join(specText(row.before.Schedule), " | "), strings.Join(specText(row.definition), " | ")
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s → %s", c.Field, or(from, none), or(to, none)))
-		touched = touched || slices.Contains(specFields, c.Field)
+	var before schedule.Schedule
+	if row.before != nil {
+		before = row.before.Schedule
 	}
+	lines := changedLines(before, row.definition, row.changes)
+	touched := slices.ContainsFunc(row.changes, func(c change) bool { return slices.Contains(specFields, c.Field) })
 	if !touched || row.before == nil {
 		return lines
 	}
@@ -132,10 +127,7 @@ type applied struct {
 
 func (s *session) newApplied(dryRun bool) *applied {
 	a := &applied{s: s, dryRun: dryRun, table: newTable("ACTION", "NAME", "NEXT", "DETAIL")}
-	switch s.flags.format {
-	case formatJSON, formatYAML:
-		a.array = &arrayWriter{w: s.out, yaml: s.flags.format == formatYAML}
-	}
+	a.array = s.newArray()
 	return a
 }
 
@@ -194,7 +186,7 @@ func (a *applied) nextClockChange(row appliedRow) []string {
 }
 
 func (a *applied) flush() {
-	if a.array == nil && a.s.flags.format == formatTable && len(a.table.rows) > 0 {
+	if a.array == nil && a.s.tabular() && len(a.table.rows) > 0 {
 		a.table.flush(a.s.out, a.s.painted(a.s.env.Terminal.Stdout))
 	}
 }

@@ -29,6 +29,7 @@ func TestExamplesInHelpWork(t *testing.T) {
 			}
 			ran++
 			r := newRig(t)
+			r.environ["EDITOR"] = "sed -i s:America/New_York:Europe/Berlin:"
 			if cmd.Name() != "create" {
 				r.must("apply", "-f", "schedules.yaml", "-q")
 			}

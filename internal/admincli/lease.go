@@ -25,12 +25,14 @@ func newLease(s *session) *cobra.Command {
 		Use: "lease", Short: "Show who holds which lease, and take one away",
 		Example: "  admin lease list\n  admin lease get main",
 	}
+	f := &watchFlags{}
 	list := &cobra.Command{
 		Use: "list", Short: "List the leases that were ever granted",
 		Example: "  admin lease list\n  admin lease list -o json",
 		Args:    arguments(0, 0, "nothing"),
-		RunE:    func(*cobra.Command, []string) error { return s.listLeases() },
+		RunE:    func(*cobra.Command, []string) error { return s.watch(f, s.listLeases) },
 	}
+	f.register(list)
 	get := &cobra.Command{
 		Use: "get NAME", Short: "Show who holds a lease",
 		Example: "  admin lease get main",
@@ -115,7 +117,7 @@ func (s *session) listLeases() error {
 	if err := s.emit(v); err != nil {
 		return err
 	}
-	if s.flags.format == formatTable {
+	if s.tabular() {
 		s.footer(count(len(all), "lease"))
 	}
 	return nil

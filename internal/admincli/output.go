@@ -11,38 +11,72 @@ import (
 // The output formats.
 const (
 	formatTable = "table"
-	formatJSON  = "json"
+	formatWide  = "wide"  // a table with more columns
+	formatJSON  = "json"  // one document
+	formatJSONL = "jsonl" // one line for each element of a list
 	formatYAML  = "yaml"
 	formatName  = "name"
 )
 
-var formats = []string{formatTable, formatJSON, formatYAML, formatName}
+var formats = []string{formatTable, formatWide, formatJSON, formatJSONL, formatYAML, formatName}
 
 // A view is one result in all formats.
 type view struct {
 	table func(w io.Writer) // for people
-	data  any               // for json and yaml
+	wide  func(w io.Writer) // the same with more columns; nil: there are no more
+	data  any               // for json, jsonl and yaml
 	names []string          // for name, one a line
+}
+
+// tabular reports whether the output is for people.
+func (s *session) tabular() bool {
+	return s.flags.format == formatTable || s.flags.format == formatWide
 }
 
 // emit writes the result in the wanted format.
 func (s *session) emit(v view) error {
 	switch s.flags.format {
-	case formatJSON, formatYAML:
+	case formatJSON, formatJSONL, formatYAML:
 		text, err := marshal(v.data)
 		if err != nil {
 			return fmt.Errorf("render the result: %w", err)
 		}
-		if s.flags.format == formatYAML {
+		switch s.flags.format {
+		case formatYAML:
 			return writeYAML(s.out, text)
+		case formatJSONL:
+			return writeLines(s.out, text)
 		}
 		return writeJSON(s.out, text, "")
 	case formatName:
 		for _, name := range v.names {
 			fmt.Fprintln(s.out, visible(name))
 		}
+	case formatWide:
+		if v.wide != nil {
+			v.wide(s.out)
+			return nil
+		}
+		v.table(s.out)
 	default:
 		v.table(s.out)
+	}
+	return nil
+}
+
+// writeLines writes each element of a JSON list, or any other value, as one
+// line.
+func writeLines(w io.Writer, text []byte) error {
+	elements := []json.RawMessage{text}
+	if len(text) > 0 && text[0] == '[' {
+		if err := json.Unmarshal(text, &elements); err != nil {
+			return fmt.Errorf("render the result: %w", err)
+		}
+	}
+	for _, element := range elements {
+		if _, err := w.Write(append(escapeStrings(element, false), '\n')); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -91,12 +125,22 @@ func escapeStrings(text []byte, yaml bool) []byte {
 	return b.Bytes()
 }
 
-// An arrayWriter streams a JSON or YAML array, so that memory does not depend
-// on how many elements there are.
+// An arrayWriter streams a list as JSON, lines of JSON or YAML, so that memory
+// does not depend on how many elements there are.
 type arrayWriter struct {
-	w     io.Writer
-	yaml  bool
-	count int
+	w      io.Writer
+	format string // json, jsonl or yaml
+	count  int
+}
+
+// newArray returns a writer for the wanted format, or nil when that is none of
+// a machine's.
+func (s *session) newArray() *arrayWriter {
+	switch s.flags.format {
+	case formatJSON, formatJSONL, formatYAML:
+		return &arrayWriter{w: s.out, format: s.flags.format}
+	}
+	return nil
 }
 
 func (a *arrayWriter) add(v any) error {
@@ -105,8 +149,12 @@ func (a *arrayWriter) add(v any) error {
 		return fmt.Errorf("render the result: %w", err)
 	}
 	a.count++
-	if a.yaml {
+	switch a.format {
+	case formatYAML:
 		return writeYAML(a.w, append(append([]byte("["), text...), ']'))
+	case formatJSONL:
+		_, err := a.w.Write(append(escapeStrings(text, false), '\n'))
+		return err
 	}
 	var b bytes.Buffer
 	if a.count == 1 {
@@ -125,9 +173,11 @@ func (a *arrayWriter) add(v any) error {
 func (a *arrayWriter) close() error {
 	end := "\n]\n"
 	switch {
+	case a.format == formatJSONL:
+		return nil
 	case a.count == 0:
 		end = "[]\n"
-	case a.yaml:
+	case a.format == formatYAML:
 		return nil
 	}
 	_, err := io.WriteString(a.w, end)

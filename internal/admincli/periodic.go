@@ -18,12 +18,14 @@ func newPeriodic(s *session) *cobra.Command {
 program makes their entries when it starts.`,
 		Example: "  admin periodic list\n  admin periodic trigger cache-sweep",
 	}
+	f := &watchFlags{}
 	list := &cobra.Command{
 		Use: "list", Short: "List the periodic tasks",
 		Example: "  admin periodic list\n  admin periodic list -o json",
 		Args:    arguments(0, 0, "nothing"),
-		RunE:    func(*cobra.Command, []string) error { return s.listPeriodic() },
+		RunE:    func(*cobra.Command, []string) error { return s.watch(f, s.listPeriodic) },
 	}
+	f.register(list)
 	get := &cobra.Command{
 		Use: "get NAME", Short: "Show a periodic task with its last run",
 		Example: "  admin periodic get cache-sweep",
@@ -129,7 +131,7 @@ func (s *session) listPeriodic() error {
 	if err := s.emit(v); err != nil {
 		return err
 	}
-	if s.flags.format == formatTable {
+	if s.tabular() {
 		if len(all) == 0 {
 			s.note("no periodic task in this namespace; a program makes them when it starts")
 			return nil

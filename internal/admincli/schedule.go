@@ -12,7 +12,7 @@ func newSchedule(s *session) *cobra.Command {
 		Use: "schedule", Aliases: []string{"s"}, Short: "Create, show, pause, trigger and delete schedules",
 		Example: "  admin schedule list\n  admin s get nightly-report",
 	}
-	cmd.AddCommand(newList(s), newGet(s), newCreate(s), newPause(s), newResume(s), newTrigger(s),
+	cmd.AddCommand(newList(s), newGet(s), newCreate(s), newUpdate(s), newEdit(s), newMove(s), newPause(s), newResume(s), newTrigger(s),
 		newDelete(s), newPreview(s), newHistory(s))
 	return group(cmd)
 }

@@ -11,25 +11,11 @@ import (
 )
 
 type createFlags struct {
-	specFlags
-	taskType    string
-	payload     string
-	queue       string
-	missed      string
-	catchUp     string
-	overlap     string
-	effect      string
-	maxRetry    int
-	timeout     string
-	retention   string
-	maxFailures int
-	priority    int
-	labels      []string
-	description string
-	paused      bool
-	ifVersion   int64
-	requestID   string
-	dryRun      bool
+	definitionFlags
+	paused    bool
+	ifVersion int64
+	requestID string
+	dryRun    bool
 }
 
 func newCreate(s *session) *cobra.Command {
@@ -50,22 +36,8 @@ written.`,
 }
 
 func (f *createFlags) register(cmd *cobra.Command) {
-	f.specFlags.register(cmd)
+	f.definitionFlags.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.taskType, "type", "", "task type (needed)")
-	flags.StringVar(&f.payload, "payload", "", "payload: JSON, @FILE, or - for standard input")
-	flags.StringVar(&f.queue, "queue", "", "queue; default is "+schedule.DefaultQueue)
-	flags.StringVar(&f.missed, "missed", "", "what becomes of missed times: latest, all or skip")
-	flags.StringVar(&f.catchUp, "catch-up", "", "how far back missed times count; needed by --missed all")
-	flags.StringVar(&f.overlap, "overlap", "", "while an earlier firing is open: allow, skip, buffer_one, buffer_all or cancel_other")
-	flags.StringVar(&f.effect, "effect", "", "attempts whose fate is unknown: at_least_once or at_most_once")
-	flags.IntVar(&f.maxRetry, "max-retry", schedule.DefaultMaxRetry, "retries after a failed attempt")
-	flags.StringVar(&f.timeout, "timeout", "", "of one attempt of the task; default is 30m (calls to the store have 10s here)")
-	flags.StringVar(&f.retention, "retention", "", "how long a finished task stays readable; default is 10m")
-	flags.IntVar(&f.maxFailures, "max-failures", 0, "consecutive failures that disable the schedule; 0 is never")
-	flags.IntVar(&f.priority, "priority", 0, "higher first among those due, -100 to 100")
-	flags.StringArrayVar(&f.labels, "label", nil, "label, as k=v; may be repeated")
-	flags.StringVar(&f.description, "description", "", "text for people")
 	flags.BoolVar(&f.paused, "paused", false, "create it paused")
 	flags.Int64Var(&f.ifVersion, "if-version", 0, "replace this version; 0: it must not exist")
 	flags.StringVar(&f.requestID, "request-id", "", "the same request within 24 h takes effect once")
@@ -75,25 +47,11 @@ func (f *createFlags) register(cmd *cobra.Command) {
 // definition turns the flags into a definition.
 func (f *createFlags) definition(s *session, cmd *cobra.Command, name string) (schedule.Schedule, error) {
 	id, err := validID(name)
-	d := schedule.Schedule{ID: id, Description: f.description, Type: f.taskType, Queue: f.queue,
-		Missed: schedule.Missed(f.missed), Overlap: schedule.Overlap(f.overlap), Effect: schedule.Effect(f.effect),
-		MaxFailures: f.maxFailures, Priority: f.priority, Paused: f.paused}
-	if cmd.Flags().Changed("max-retry") {
-		d.MaxRetry = &f.maxRetry
-	}
+	d := schedule.Schedule{ID: id, Paused: f.paused}
 	if f.taskType == "" {
 		err = errors.Join(err, usageErrorf("--type is missing: the task type that a worker has a handler for"))
 	}
-	err = errors.Join(err, f.specFlags.fill(&d, s.env.Now()),
-		durationInto(&d.CatchUp, "catch_up", f.catchUp), durationInto(&d.Timeout, "timeout", f.timeout),
-		durationInto(&d.Retention, "retention", f.retention))
-	if len(f.labels) > 0 {
-		labels, problem := parseLabels("label", f.labels)
-		d.Labels, err = labels, errors.Join(err, problem)
-	}
-	if cmd.Flags().Changed("payload") && err == nil {
-		d.Payload, err = s.readPayload(f.payload)
-	}
+	err = errors.Join(err, f.specFlags.fill(&d, s.env.Now()), f.task(s, cmd.Flags(), &d))
 	if f.requestID != "" {
 		err = errors.Join(err, schedule.ValidateRequestID(f.requestID))
 	}

@@ -65,15 +65,20 @@ func (f *specFlags) given() string {
 // errNoSpec names the flags of which one is needed.
 var errNoSpec = usageErrorf("when should it fire? give exactly one of --cron, --every, --at, --after or --expression")
 
-// fill writes the flags into a definition.
-func (f *specFlags) fill(d *schedule.Schedule, now time.Time) error {
-	kinds := 0
+// kinds counts the flags that say when to fire.
+func (f *specFlags) kinds() int {
+	n := 0
 	for _, set := range []bool{f.cron != "", f.every != "", len(f.at) > 0, f.after != "", f.expression != ""} {
 		if set {
-			kinds++
+			n++
 		}
 	}
-	if kinds != 1 {
+	return n
+}
+
+// fill writes the flags into a definition.
+func (f *specFlags) fill(d *schedule.Schedule, now time.Time) error {
+	if f.kinds() != 1 {
 		return errNoSpec
 	}
 	location := time.UTC

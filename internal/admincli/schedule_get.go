@@ -47,7 +47,7 @@ func (s *session) get(args []string) error {
 	if err := s.emit(v); err != nil {
 		return err
 	}
-	if s.flags.format == formatTable {
+	if s.tabular() {
 		s.footer(count(len(entries), "schedule"))
 	}
 	return nil

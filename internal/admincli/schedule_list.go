@@ -21,6 +21,7 @@ type listFlags struct {
 	queue    string
 	limit    int
 	glob     string
+	watchFlags
 }
 
 func newList(s *session) *cobra.Command {
@@ -37,9 +38,10 @@ func newList(s *session) *cobra.Command {
 			if len(args) == 1 {
 				f.glob = args[0]
 			}
-			return s.list(f)
+			return s.watch(&f.watchFlags, func() error { return s.list(f) })
 		},
 	}
+	f.watchFlags.register(cmd)
 	cmd.Flags().StringArrayVarP(&f.selector, "selector", "l", nil, "those with this label, as k=v; several must all match")
 	cmd.Flags().StringVar(&f.state, "state", "", "those in this state: active, paused, disabled, completed, failing or late")
 	cmd.Flags().StringVar(&f.queue, "queue", "", "those of this queue")
@@ -134,10 +136,10 @@ type listing struct {
 
 func (s *session) newListing() *listing {
 	l := &listing{s: s, states: map[string]int{}, table: newTable("NAME", "STATE", "WHEN", "NEXT", "LAST")}
-	switch s.flags.format {
-	case formatJSON, formatYAML:
-		l.array = &arrayWriter{w: s.out, yaml: s.flags.format == formatYAML}
+	if s.flags.format == formatWide {
+		l.table = newTable("NAME", "STATE", "WHEN", "NEXT", "LAST", "QUEUE", "TYPE", "MISSED", "OVERLAP", "RUNS", "OPEN", "VERSION", "LABELS")
 	}
+	l.array = s.newArray()
 	return l
 }
 
@@ -155,14 +157,26 @@ func (l *listing) add(e schedule.Entry) error {
 	default:
 		state := shownState(e)
 		l.states[state.text]++
-		l.table.addCells(cell{text: string(e.Schedule.ID)}, state, cell{text: clip(l.s.words(e.Schedule), 48)},
-			cell{text: l.s.next(e)}, l.s.last(e))
+		row := []cell{{text: string(e.Schedule.ID)}, state, {text: clip(l.s.words(e.Schedule), 48)}, {text: l.s.next(e)}, l.s.last(e)}
+		if l.s.flags.format == formatWide {
+			row = append(row, wideCells(e)...)
+		}
+		l.table.addCells(row...)
 	}
 	return nil
 }
 
+// wideCells are what -o wide adds.
+func wideCells(e schedule.Entry) []cell {
+	d, status := e.Schedule, e.Status
+	d.Normalize()
+	runs := cell{text: fmt.Sprintf("%d, %d failed", status.RunCount, status.FailCount)}
+	return []cell{{text: d.Queue}, {text: d.Type}, {text: string(d.Missed)}, {text: string(d.Overlap)}, runs,
+		{text: fmt.Sprint(status.Open)}, {text: fmt.Sprint(status.Version)}, {text: or(pairs(d.Labels), none)}}
+}
+
 func (l *listing) flush() {
-	if l.array == nil && l.s.flags.format == formatTable && (l.count > 0) {
+	if l.array == nil && l.s.tabular() && l.count > 0 {
 		l.table.flush(l.s.out, l.s.painted(l.s.env.Terminal.Stdout))
 	}
 }
@@ -183,7 +197,7 @@ func (l *listing) end(filtered bool) error {
 		}
 		return nil
 	}
-	if l.s.flags.format == formatTable {
+	if l.s.tabular() {
 		l.s.footer(l.summary())
 	}
 	return nil

@@ -31,7 +31,7 @@ func (f *globalFlags) register(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&f.redis, "redis", "", "Redis URL without a password, instead of BELFRY_REDIS_URL")
 	flags.StringVar(&f.namespace, "namespace", "", "namespace, instead of BELFRY_NAMESPACE")
-	flags.StringVarP(&f.format, "output", "o", formatTable, "output format: table, json, yaml or name")
+	flags.StringVarP(&f.format, "output", "o", formatTable, "output format: table, wide, json, jsonl, yaml or name")
 	flags.StringVar(&f.zone, "tz", "", "show times in this zone: schedule (its own), local, UTC or an IANA name; for specs also the zone they are in")
 	flags.StringVar(&f.color, "color", "auto", "color: auto, always or never")
 	flags.StringVar(&f.timeout, "timeout", "10s", "how long one call to the store may take")

@@ -77,7 +77,7 @@ func (s *session) stats() error {
 	if err := s.emit(v); err != nil {
 		return err
 	}
-	if s.flags.format == formatTable {
+	if s.tabular() {
 		s.footer(count(int(stats.Total), "schedule"))
 	}
 	return nil
