@@ -80,11 +80,10 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 // several hundred lines is two files. The 90th percentile keeps the habit, the
 // maximum allows the odd table.
 const (
-	maxFunction    = 100
-	p90Function    = 40
-	maxFile        = 500
-	maxTestFile    = 800
-	maxLuaBodyRows = 60
+	maxFunction = 100
+	p90Function = 40
+	maxFile     = 500
+	maxTestFile = 800
 )
 
 func TestFunctionsAndFilesStaySmall(t *testing.T) {
@@ -194,34 +193,6 @@ func TestPackagesHaveNoInitSideEffects(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestLuaBodiesStaySmall(t *testing.T) {
-	root := rootDir(t)
-	files, err := filepath.Glob(filepath.Join(root, "scripts/lua/*.lua"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts found: %v", err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := bodyRows(string(text)); n > maxLuaBodyRows {
-			t.Errorf("%s has a body of %d lines, at most %d: one transition a file", filepath.Base(f), n, maxLuaBodyRows)
-		}
-	}
-}
-
-// bodyRows counts the lines after the header comment.
-func bodyRows(text string) int {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i, line := range lines {
-		if !strings.HasPrefix(line, "--") {
-			return len(lines) - i
-		}
-	}
-	return 0
 }
 
 // leaks are words that must not reach a tracked file.
