@@ -19,6 +19,7 @@ type chronicle struct {
 	started  map[claim.FiringID][]sight // handlers that ran
 	ended    map[claim.FiringID][]sight // attempts that were reported
 	audited  []string                   // what auditors had to repair
+	gaveUp   []string                   // what they could not
 	isolated []string                   // schedules that were put aside
 }
 
@@ -90,7 +91,13 @@ func (o *observer) Redriven(e queue.AuditEvent) {
 }
 
 func (o *observer) Settled(e queue.AuditEvent) {
-	o.audit("settled as " + string(e.Outcome) + ": " + string(e.Firing) + ": " + e.Reason)
+	what := "settled as " + string(e.Outcome) + ": " + string(e.Firing) + ": " + e.Reason
+	o.audit(what)
+	if e.Outcome != claim.OutcomeSucceeded {
+		o.log.mu.Lock()
+		defer o.log.mu.Unlock()
+		o.log.gaveUp = append(o.log.gaveUp, o.who+": "+what)
+	}
 }
 
 func (o *observer) Isolated(e worker.IsolatedEvent) {

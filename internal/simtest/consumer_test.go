@@ -62,7 +62,12 @@ func (w *world) handler(id string) asynq.Handler {
 			w.t.Errorf("a handler got the payload %q for the firing %+v", task.Payload(), firing)
 		}
 		w.log.add(w.log.started, firing.ID, sight{who: id, kind: task.Type()})
-		return nil
+		select {
+		case <-time.After(w.work):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	})
 }
 

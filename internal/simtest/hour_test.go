@@ -19,9 +19,9 @@ func TestAnHourOfWholeWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, first.Add(-30*time.Second), 3, append(readFleet(t), clockChanges()...))
 		members := []*member{
-			w.member("a", map[string]int{"default": 3, "ops": 1}),
-			w.member("b", map[string]int{"default": 3, "low": 1}),
-			w.member("c", map[string]int{"low": 3, "mailers": 1}),
+			w.member("a", map[string]int{"default": 3, "ops": 1}, w.cable(1)),
+			w.member("b", map[string]int{"default": 3, "low": 1}, w.cable(2)),
+			w.member("c", map[string]int{"low": 3, "mailers": 1}, w.cable(3)),
 		}
 		time.Sleep(time.Until(last.Add(30 * time.Second)))
 		for _, m := range members {

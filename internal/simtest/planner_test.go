@@ -59,7 +59,7 @@ func (p *planner) halt() {
 }
 
 // keepRuns is the length of the run logs.
-const keepRuns = 5
+const keepRuns = 100
 
 // silence is a wake-up channel that works and on which nobody speaks. The
 // subscriptions of a store are asked every 5 s whether they live, which is

@@ -21,6 +21,7 @@ type world struct {
 	store  *redisstore.Store // for the test itself; members have their own
 	rows   []row
 	log    *chronicle
+	work   time.Duration // how long handlers take; set before workers start
 }
 
 // newWorld moves the clock, which a bubble starts at 2000-01-01, to start, and
@@ -53,18 +54,27 @@ func newWorld(t *testing.T, start time.Time, shards int, rows []row) *world {
 	return w
 }
 
-// client returns a client with connections of its own, closed when the test
-// ends.
+// client returns a client with healthy connections of its own, closed when the
+// test ends.
 func (w *world) client() *redis.Client {
-	options := w.memory.Options()
-	options.Dialer = w.dial
-	client := redis.NewClient(options)
-	w.t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			w.t.Errorf("closing a client: %v", err)
-		}
-	})
+	client := w.clientOn(w.cable(0))
+	w.t.Cleanup(func() { w.hangUp(client) })
 	return client
+}
+
+// clientOn returns a client on a cable, to be hung up.
+func (w *world) clientOn(c *cable) *redis.Client {
+	options := w.memory.Options()
+	options.Dialer = c.dial
+	return redis.NewClient(options)
+}
+
+// hangUp closes a client.
+func (w *world) hangUp(client redis.UniversalClient) {
+	w.t.Helper()
+	if err := client.Close(); err != nil {
+		w.t.Errorf("closing a client: %v", err)
+	}
 }
 
 // dial connects to the Redis of the world.
