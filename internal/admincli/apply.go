@@ -14,29 +14,44 @@ type applyFlags struct {
 	plan     bool
 	dryRun   bool
 	exitCode bool
+	pruneFlags
+	yes         bool
+	ifVersion   *int64 // nil: any
+	differences bool   // show what differs only, as diff does
 }
 
 func newApply(s *session) *cobra.Command {
 	f := &applyFlags{}
+	version := int64(0)
 	cmd := &cobra.Command{
 		Use: "apply -f FILE|DIR|-", Short: "Create and update schedules from YAML or JSON files",
 		Long: `Make the stored schedules what the files say: each file is the full definition,
 and what it leaves out takes its default. Counters and history are kept. All
 files are checked before anything is written. A pause is kept unless the file
-says "paused: false". Schedules that no file names are left alone.
+says "paused: false". Schedules that no file names are left alone, unless --prune
+with a label says that these files own them; it lists them and asks.
 
 With --exit-code it ends with 0 when nothing differed, 1 when something did, and
 2 or more on an error.`,
 		Example: `  admin apply -f schedules.yaml
   admin apply -f schedules.yaml --plan --exit-code
-  admin apply -f schedules/ -o json`,
+  admin apply -f schedules/ -o json
+  admin apply -f schedules/ --prune -l team=billing --yes`,
 		Args: arguments(0, 0, "-f FILE"),
-		RunE: func(*cobra.Command, []string) error { return f.outcome(s.apply(f)) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("if-version") {
+				f.ifVersion = &version
+			}
+			return f.outcome(s.apply(f))
+		},
 	}
 	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "file, directory, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&f.plan, "plan", false, "show what would change, write nothing")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "same as --plan")
 	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "end with 1 when something differed")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before --prune deletes")
+	cmd.Flags().Int64Var(&version, "if-version", 0, "only if the stored version of the one schedule is this; 0: it must not exist")
+	f.pruneFlags.register(cmd)
 	return cmd
 }
 
@@ -53,14 +68,24 @@ func (f *applyFlags) outcome(differed int, err error) error {
 	return err
 }
 
+// unchanged says so where somebody could think otherwise.
+func (f *applyFlags) unchanged(s *session) {
+	if !f.differences {
+		s.note("nothing was changed")
+	}
+}
+
 // applyBatch is how many schedules one call writes.
 const applyBatch = 500
 
 // apply returns how many schedules differed.
 func (s *session) apply(f *applyFlags) (int, error) {
+	if err := f.pruneFlags.check(); err != nil {
+		return 0, err
+	}
 	wanted, calendars, err := s.load(f.files)
 	if err != nil {
-		s.note("nothing was changed")
+		f.unchanged(s)
 		return 0, err
 	}
 	if len(wanted)+len(calendars) == 0 {
@@ -71,16 +96,23 @@ func (s *session) apply(f *applyFlags) (int, error) {
 		return 0, err
 	}
 	a := &applying{s: s, catalog: stores.Catalog, dryRun: f.plan || f.dryRun, counts: map[string]int{}}
-	if err := a.lookUp(wanted); err != nil {
-		s.note("nothing was changed")
+	doomed, err := a.prepare(f, wanted)
+	if err != nil {
+		f.unchanged(s)
 		return 0, err
 	}
 	out := s.newApplied(a.dryRun)
+	out.differences = f.differences
 	err = a.calendars(calendars, out)
 	for len(wanted) > 0 && err == nil {
 		batch := wanted[:min(applyBatch, len(wanted))]
 		wanted = wanted[len(batch):]
-		err = a.batch(batch, out)
+		if err = a.batch(batch, out); len(wanted) > 0 {
+			out.flush()
+		}
+	}
+	if err == nil {
+		err = a.prune(doomed, out)
 	}
 	return a.finish(out, err)
 }
@@ -95,6 +127,8 @@ type applying struct {
 	touched []schedule.Schedule
 	changed map[string]bool // calendars that differ from the stored ones
 	failed  []error
+	// ifVersion is what the one schedule must have; nil: any.
+	ifVersion *int64
 }
 
 // lookUp reads what is stored under the wanted IDs, and refuses what may not
@@ -156,7 +190,6 @@ func (a *applying) batch(batch []desired, out *applied) error {
 			return err
 		}
 	}
-	out.flush()
 	return nil
 }
 
@@ -229,7 +262,7 @@ func (a *applying) finish(out *applied, err error) (int, error) {
 		err = closing
 	}
 	var parts []string
-	for _, action := range []string{"created", "updated", "unchanged", "failed"} {
+	for _, action := range []string{"created", "updated", "deleted", "unchanged", "failed"} {
 		if n := a.counts[action]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, action))
 		}
@@ -238,6 +271,8 @@ func (a *applying) finish(out *applied, err error) (int, error) {
 	switch {
 	case err != nil && summary != "":
 		a.s.warn("stopped by an error after %s; applying again goes on from there", summary)
+	case out.differences && summary != "":
+		a.s.note("%s", summary)
 	case a.dryRun && summary != "":
 		a.s.note("plan: %s; nothing was written", summary)
 	case summary != "":
@@ -249,5 +284,5 @@ func (a *applying) finish(out *applied, err error) (int, error) {
 	if len(a.touched) > 0 {
 		a.s.warnUnserved(a.touched)
 	}
-	return a.counts["created"] + a.counts["updated"], limited(errors.Join(a.failed...))
+	return a.counts["created"] + a.counts["updated"] + a.counts["deleted"], limited(errors.Join(a.failed...))
 }

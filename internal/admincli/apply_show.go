@@ -87,10 +87,6 @@ func (a *applied) changeLines(row appliedRow) []string {
 	if !touched || row.before == nil {
 		return lines
 	}
-	if was := row.before.Status.NextAt; !was.Equal(row.next) && !was.IsZero() {
-		in := a.s.location(a.s.read(row.before.Schedule).zoneAt(was))
-		lines = append(lines, "next firing was "+stamp(was, in))
-	}
 	return append(lines, a.nextClockChange(row)...)
 }
 
@@ -119,10 +115,11 @@ type appliedRow struct {
 
 // applied writes what apply did, batch by batch.
 type applied struct {
-	s      *session
-	dryRun bool
-	table  *table
-	array  *arrayWriter
+	s           *session
+	dryRun      bool
+	differences bool // only what differs, with signs
+	table       *table
+	array       *arrayWriter
 }
 
 func (s *session) newApplied(dryRun bool) *applied {
@@ -136,10 +133,15 @@ var actionColors = map[string]color{"created": green, "updated": yellow, "unchan
 
 func (a *applied) add(row appliedRow) error {
 	s, d := a.s, row.definition
+	firings := a.firings(row)
+	if a.differences && row.action == "unchanged" && firings.empty() {
+		return nil
+	}
 	in := s.location(row.zoneAt(row.next))
 	if a.array != nil {
 		view := putJSON{ID: string(d.ID), Action: row.action, DryRun: a.dryRun, Version: row.result.Version, Generation: row.result.Generation,
-			NextAt: iso(row.next, in), NextAtMS: millis(row.next), Changes: row.changes}
+			NextAt: iso(row.next, in), NextAtMS: millis(row.next), Changes: row.changes,
+			Firings: firings.json(s)}
 		if row.result.Err != nil {
 			view.Error = describe(row.result.Err, "")
 		}
@@ -153,8 +155,8 @@ func (a *applied) add(row appliedRow) error {
 	if row.held != "" && row.held != schedule.StateActive {
 		next = none + " (" + string(row.held) + ")"
 	}
-	details := a.details(row)
-	a.table.addCells(cell{row.action, actionColors[row.action]}, cell{text: string(d.ID)}, cell{text: next}, cell{text: details[0]})
+	details := append(a.details(row), firings.lines(s)...)
+	a.table.addCells(cell{a.shownAction(row.action), actionColors[row.action]}, cell{text: string(d.ID)}, cell{text: next}, cell{text: details[0]})
 	for _, line := range details[1:] {
 		a.table.add("", "", "", line)
 	}

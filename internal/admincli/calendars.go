@@ -135,6 +135,9 @@ func sameCalendar(a, b schedule.Calendar) bool {
 }
 
 func (a *applied) addCalendar(name, action string) error {
+	if a.differences && action == "unchanged" {
+		return nil
+	}
 	if a.array != nil {
 		return a.array.add(putJSON{Kind: "calendar", ID: name, Action: action, DryRun: a.dryRun})
 	}
@@ -142,7 +145,7 @@ func (a *applied) addCalendar(name, action string) error {
 		fmt.Fprintln(a.s.out, "calendar/"+visible(name))
 		return nil
 	}
-	a.table.addCells(cell{action, actionColors[action]}, cell{text: "calendar/" + name}, cell{text: none}, cell{})
+	a.table.addCells(cell{a.shownAction(action), actionColors[action]}, cell{text: "calendar/" + name}, cell{text: none}, cell{})
 	return nil
 }
 
@@ -162,7 +165,7 @@ func (a *applying) put(ctx context.Context, batch []desired, definitions []sched
 	if len(asked) == 0 {
 		return results, nil
 	}
-	answers, err := a.catalog.PutMany(ctx, asked, schedule.PutOptions{DryRun: a.dryRun})
+	answers, err := a.catalog.PutMany(ctx, asked, schedule.PutOptions{DryRun: a.dryRun, IfVersion: a.ifVersion})
 	if err != nil {
 		return nil, err
 	}

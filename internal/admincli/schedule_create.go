@@ -112,7 +112,9 @@ type putJSON struct {
 	NextAt     *string  `json:"next_at"`
 	NextAtMS   *int64   `json:"next_at_ms"`
 	Changes    []change `json:"changes,omitempty"`
-	Error      string   `json:"error,omitempty"`
+	// Firings are those that appear and vanish; null when none does.
+	Firings *firingsJSON `json:"firings,omitempty"`
+	Error   string       `json:"error,omitempty"`
 }
 
 // actionOf says in one word what a put did.
