@@ -14,8 +14,8 @@ a selector it shows what apply would delete.
 
 Exit codes: 0 when nothing differs, 1 when something does, 2 or more on an
 error.`,
-		Example: `  admin diff -f schedules.yaml --exit-code
-  admin diff -f schedules/ --prune -l team=billing -o jsonl --exit-code`,
+		Example: `  admin diff -f changed.yaml
+  admin diff -f changed.yaml --prune -l team=billing -o jsonl`,
 		Args: arguments(0, 0, "-f FILE"),
 		RunE: func(*cobra.Command, []string) error { return f.outcome(s.apply(f)) },
 	}
