@@ -124,7 +124,7 @@ func (a *applying) calendars(wanted []schedule.Calendar, out *applied) error {
 	}
 	ctx, cancel := a.s.call()
 	defer cancel()
-	_, err := a.s.stores.Calendars.PutCalendars(ctx, slices.Collect(maps.Values(a.s.calendars)))
+	_, err := a.s.stores.Calendars.PutCalendars(ctx, wanted, schedule.CalendarOptions{})
 	return err
 }
 

@@ -53,7 +53,7 @@ type Stores struct {
 	Roster  claim.Roster
 	Runs    RunLog
 	// Calendars is nil when the store keeps none.
-	Calendars CalendarStore
+	Calendars schedule.CalendarStore
 	// Leases and Periodic may be nil when no command needs them.
 	Leases   LeaseStore
 	Periodic claim.PeriodicStore
@@ -64,14 +64,6 @@ type Stores struct {
 // A RunLog is the part of [claim.Ledger] that history reads.
 type RunLog interface {
 	Runs(ctx context.Context, id schedule.ID, limit int) ([]claim.RunRecord, error)
-}
-
-// A CalendarStore keeps the calendars that schedules name.
-type CalendarStore interface {
-	// Calendars returns all of them and their version.
-	Calendars(ctx context.Context) ([]schedule.Calendar, int64, error)
-	// PutCalendars replaces all of them and returns their version.
-	PutCalendars(ctx context.Context, calendars []schedule.Calendar) (int64, error)
 }
 
 // errNoRedis reports that nothing says where the store is.

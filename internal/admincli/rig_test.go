@@ -40,30 +40,11 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: &calendarsOf{Store: store}, Address: "test:6379",
+	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: "test:6379",
 		Leases: store.Leases(), Periodic: store.Periodic()}
 	seedLeases(t, store)
 	r.announce("default", "reports", "low", "ops", "mailers")
 	return r
-}
-
-// calendarsOf remembers the calendars, which the store in memory only takes.
-type calendarsOf struct {
-	*memstore.Store
-	all     []schedule.Calendar
-	version int64
-}
-
-func (c *calendarsOf) Calendars(context.Context) ([]schedule.Calendar, int64, error) {
-	return c.all, c.version, nil
-}
-
-func (c *calendarsOf) PutCalendars(ctx context.Context, all []schedule.Calendar) (int64, error) {
-	version, err := c.Store.PutCalendars(ctx, all)
-	if err == nil {
-		c.all, c.version = all, version
-	}
-	return version, err
 }
 
 // announce lets one worker serve queues.

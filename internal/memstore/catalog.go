@@ -223,30 +223,6 @@ func (s *Store) Remove(ctx context.Context, id schedule.ID, options schedule.Rem
 	return true, nil
 }
 
-// PutCalendars replaces the calendars and raises their version. Schedules that
-// use one complete only with that version from then on.
-func (s *Store) PutCalendars(ctx context.Context, calendars []schedule.Calendar) (int64, error) {
-	if _, err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
-	s.calendars = calendars
-	s.calendarV++
-	return s.calendarV, nil
-}
-
-// usesCalendar reports whether the definition names a calendar.
-func usesCalendar(definition schedule.Schedule) bool {
-	for _, windows := range [][]schedule.Window{definition.Except, definition.Only} {
-		for _, window := range windows {
-			if window.Calendar != "" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // ids returns firing IDs as the catalog shows them.
 func ids(firings []*firing) []string {
 	var texts []string

@@ -42,6 +42,9 @@ func (s *Store) ClaimDue(ctx context.Context, request claim.ClaimRequest) (claim
 		s.tell(r, "by itself, its term is over", now)
 		if r.claimable(now) {
 			batch.Claims = append(batch.Claims, s.claimOne(r, request, now))
+			if r.compiled.UsesCalendars() {
+				batch.Calendars = s.calendarV
+			}
 		}
 	}
 	if queue := s.queue(request.Shard); len(queue) > 0 {
@@ -209,7 +212,7 @@ func (d *data) refuse(r *record, c claim.Completion, calendars int64) claim.Outc
 	if !c.Next.IsZero() && !c.Next.After(last) {
 		return claim.CompleteBadNext
 	}
-	if usesCalendar(r.definition()) && calendars < d.calendarV {
+	if r.compiled.UsesCalendars() && calendars < d.calendarV {
 		return claim.CompleteCalendar
 	}
 	f := d.firings[r.pending()]

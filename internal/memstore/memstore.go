@@ -60,8 +60,8 @@ type data struct {
 	schedules map[schedule.ID]*record
 	firings   map[claim.FiringID]*firing // open ones, buffered ones included
 	requests  map[string]request
-	calendars []schedule.Calendar
-	calendarV int64 // version of the calendars
+	calendars []schedule.Calendar // ascending order of name
+	calendarV int64               // version of the calendars
 	leases    map[string]*lease
 	members   map[string]claim.Member
 	wakers    map[chan struct{}]struct{}

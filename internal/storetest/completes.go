@@ -14,7 +14,6 @@ var completeCases = []testCase{
 	{"a deleted schedule is GONE", completeGone},
 	{"a next time that is not later is BADNEXT", completeBadNext},
 	{"a scheduled time claimed twice MUSTFIRE", completeMustFire},
-	{"a worker with older calendars gets CAL", completeCalendar},
 	{"a verdict withdraws the intent", completeVerdict},
 	{"a range of missed times is one entry, however long", completeRange},
 	{"ranges partition time", completePartition},
@@ -107,38 +106,6 @@ func completeMustFire(e *env) {
 	e.completes(decided(c, claim.DecideOverlap), claim.CompleteMustFire)
 	e.completes(enqueued(c), claim.CompleteOK)
 	e.verdicts("a", span(schedule.VerdictFired, 0, 1, 1))
-}
-
-func completeCalendar(e *env) {
-	if e.Calendars == nil {
-		e.Skip("the backend has no calendars here")
-	}
-	holidays := schedule.Calendar{Name: "holidays", Dates: []string{"2031-01-01"}}
-	first, err := e.Calendars(e.Context(), []schedule.Calendar{holidays})
-	e.must("Calendars", err)
-	s := every("a")
-	s.Except = []schedule.Window{{Calendar: "holidays"}}
-	e.put(s)
-	e.put(every("b"))
-	holidays.Dates = append(holidays.Dates, "2031-01-02")
-	second, err := e.Calendars(e.Context(), []schedule.Calendar{holidays})
-	e.must("Calendars", err)
-	if second <= first {
-		e.Fatalf("calendar version %d after %d, want a larger one", second, first)
-	}
-	e.advance(period)
-	completions := map[schedule.ID]claim.Completion{}
-	for _, c := range e.claim() {
-		completions[c.Schedule] = enqueued(c)
-	}
-	try := func(id schedule.ID, version int64, outcome claim.Outcome) {
-		result, err := e.Claims.Complete(e.Context(), claim.CompleteRequest{Calendars: version, Completions: []claim.Completion{completions[id]}})
-		e.must("Complete", err)
-		want(e, "outcome of "+string(id), result.Outcomes[0], outcome)
-	}
-	try("b", 0, claim.CompleteOK) // uses none
-	try("a", first, claim.CompleteCalendar)
-	try("a", second, claim.CompleteOK)
 }
 
 func completeVerdict(e *env) {

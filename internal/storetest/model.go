@@ -68,7 +68,7 @@ func newTwin(t *testing.T, open Backend, seed uint64) *twin {
 	}
 	model := &env{T: t, clock: real.clock, shards: real.shards,
 		Stores: Stores{Catalog: store, Claims: store, Ledger: store, Leases: store.Leases(), Check: store.Check,
-			Backfills: store, Skipper: store, Events: store, Firings: store}}
+			Backfills: store, Skipper: store, Events: store, Firings: store, Calendars: store}}
 	w := &twin{t: t, random: rand.New(rand.NewPCG(seed, seed)), sides: [2]*env{model, real}}
 	for side := range w.sides {
 		w.cursors[side] = w.firstCursor(side)
@@ -82,16 +82,17 @@ func (w *twin) run() {
 		weight int
 		run    func(w *twin)
 	}{
-		{12, (*twin).advance}, {4, (*twin).put}, {2, (*twin).pause}, {3, (*twin).resume}, {1, (*twin).remove},
+		{12, (*twin).advance}, {4, (*twin).put}, {2, (*twin).pause}, {3, (*twin).resume}, {2, (*twin).remove},
 		{3, (*twin).trigger}, {14, (*twin).claim}, {16, (*twin).complete}, {3, (*twin).renew}, {3, (*twin).release},
 		{12, (*twin).begin}, {12, (*twin).finish}, {3, (*twin).pulse}, {3, (*twin).mark}, {5, (*twin).audit},
 		{3, (*twin).redrive}, {3, (*twin).settle}, {3, (*twin).skip}, {2, (*twin).startBackfill}, {1, (*twin).haltBackfill},
-		{2, (*twin).dueBackfills}, {4, (*twin).stepBackfill},
+		{2, (*twin).dueBackfills}, {4, (*twin).stepBackfill}, {3, (*twin).calendar},
 	}
 	total := 0
 	for _, operation := range operations {
 		total += operation.weight
 	}
+	w.calendar()
 	for _, id := range modelIDs {
 		w.putNew(id)
 	}

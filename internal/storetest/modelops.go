@@ -42,8 +42,47 @@ func (w *twin) modelSchedule(id schedule.ID) schedule.Schedule {
 	if w.chance(4) && id != "after" {
 		s.Missed = schedule.MissedSkip
 	}
+	if w.chance(3) && id != "after" {
+		s.Except = []schedule.Window{{Calendar: modelCalendar}}
+	}
 	s.Paused = w.chance(10)
 	return s
+}
+
+// modelCalendar is the calendar that some schedules name.
+const modelCalendar = "model"
+
+// calendar puts the calendar, excluding one or the other half of each minute
+// or nothing for a long time, or deletes it.
+func (w *twin) calendar() {
+	if w.sides[1].Calendars == nil {
+		w.t.Fatal("the backend has no calendars")
+	}
+	windows := []string{"0-29 * * * * *", "30-59 * * * * *", "* * 12 * * *"}
+	c := schedule.Calendar{Name: modelCalendar, Cron: []string{windows[w.random.IntN(len(windows))]}}
+	options := schedule.CalendarOptions{DryRun: w.chance(6)}
+	remove := w.chance(5)
+	w.both(fmt.Sprintf("calendar %v remove %t %+v", c.Cron, remove, options), func(_ int, e *env) string {
+		var result schedule.CalendarResult
+		var err error
+		if remove {
+			result, err = e.Calendars.DeleteCalendar(e.Context(), c.Name, options)
+		} else {
+			result, err = e.Calendars.PutCalendars(e.Context(), []schedule.Calendar{c}, options)
+		}
+		var inUse *schedule.InUseError
+		switch {
+		case errors.As(err, &inUse):
+			return inUse.Error()
+		case err != nil:
+			return failed(err)
+		}
+		text := fmt.Sprintf("%v version %d users %d moved %d", result.Actions, result.Version, result.Users, result.Moved)
+		for _, m := range result.Moves {
+			text += fmt.Sprintf(" %s %s -> %s", m.Schedule, short(m.From), short(m.To))
+		}
+		return text
+	})
 }
 
 func (w *twin) id() schedule.ID { return modelIDs[w.random.IntN(len(modelIDs))] }
@@ -59,11 +98,12 @@ func (w *twin) putNew(id schedule.ID) { w.putWith(id, schedule.PutOptions{}) }
 
 func (w *twin) putWith(id schedule.ID, options schedule.PutOptions) {
 	s := w.modelSchedule(id)
-	w.both(fmt.Sprintf("put %s every %s queue %q max_failures %d cool %s missed %q paused %t, %+v", id, s.Specs[0].Every, s.Queue, s.MaxFailures, s.CoolDown, s.Missed, s.Paused, options),
+	w.both(fmt.Sprintf("put %s every %s queue %q max_failures %d cool %s missed %q except %v paused %t, %+v", id, s.Specs[0].Every, s.Queue, s.MaxFailures, s.CoolDown, s.Missed, s.Except, s.Paused, options),
 		func(_ int, e *env) string {
 			got, err := e.Catalog.Put(e.Context(), s, options)
 			if err != nil {
-				return "conflict " + fmt.Sprint(errors.Is(err, schedule.ErrConflict))
+				var field *schedule.FieldError
+				return fmt.Sprintf("conflict %t refused %t", errors.Is(err, schedule.ErrConflict), errors.As(err, &field))
 			}
 			return fmt.Sprintf("created %t unchanged %t v%d next %s", got.Created, got.Unchanged, got.Version, short(got.NextAt))
 		})
@@ -207,11 +247,19 @@ func (w *twin) complete() {
 	case w.chance(25):
 		next = c[0].ScheduledAt // BADNEXT
 	}
-	what := fmt.Sprintf("complete %s %s verdict %d range %t next %s", plain(c[0].Firing()), decision, verdict, passed != nil, short(next))
+	old := w.chance(6) // calendars
+	what := fmt.Sprintf("complete %s %s verdict %d range %t next %s old calendars %t", plain(c[0].Firing()), decision, verdict, passed != nil, short(next), old)
 	w.both(what, func(side int, e *env) string {
-		outcome := e.complete(claim.Completion{Schedule: c[side].Schedule, Token: c[side].Token, ScheduledAt: c[side].ScheduledAt,
-			Decision: decision, Verdict: verdict, Next: next, Range: passed})[0]
-		return fmt.Sprint(outcome, plainReleased(e.rest))
+		_, version, err := e.Calendars.Calendars(e.Context())
+		e.must("Calendars", err)
+		if old {
+			version--
+		}
+		result, err := e.Claims.Complete(e.Context(), claim.CompleteRequest{AuditBuffered: auditTime, Calendars: version,
+			Completions: []claim.Completion{{Schedule: c[side].Schedule, Token: c[side].Token, ScheduledAt: c[side].ScheduledAt,
+				Decision: decision, Verdict: verdict, Next: next, Range: passed}}})
+		e.must("Complete", err)
+		return fmt.Sprint(result.Outcomes, plainReleased(result.Released))
 	})
 }
 

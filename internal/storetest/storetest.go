@@ -38,9 +38,8 @@ type Stores struct {
 	// Check returns an error when an invariant of the stored data is broken:
 	// indexes that disagree, counts that are off. nil: not checked.
 	Check func(ctx context.Context) error
-	// Calendars replaces the calendars and returns their version. nil: not
-	// tested.
-	Calendars func(ctx context.Context, calendars []schedule.Calendar) (int64, error)
+	// Calendars is nil where calendars are not tested.
+	Calendars schedule.CalendarStore
 	// Peer opens the same data as a caller whose clock is wall, while the
 	// store keeps its own. nil: clock skew is not tested.
 	Peer func(wall func() time.Time) Stores
@@ -77,7 +76,7 @@ func Run(t *testing.T, open Backend) {
 		{"claim", claimCases}, {"complete", completeCases}, {"zombie", zombieCases},
 		{"overlap", overlapCases}, {"operate", operateCases}, {"trigger", triggerCases},
 		{"breaker", breakerCases}, {"begin", beginCases}, {"finish", finishCases},
-		{"audit", auditCases}, {"lease", leaseCases}, {"fleet", fleetCases},
+		{"calendar", calendarCases}, {"audit", auditCases}, {"lease", leaseCases}, {"fleet", fleetCases},
 		{"concurrency", concurrencyCases}, {"clock", clockCases},
 		{"backfill", backfillCases}, {"skip", skipCases}, {"event", eventCases}, {"look", lookCases},
 	}

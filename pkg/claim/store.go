@@ -47,6 +47,10 @@ type Batch struct {
 	// Damaged are due schedules whose record cannot be read. They were put aside
 	// for a minute and do not fire until they are put again.
 	Damaged []schedule.ID
+	// Calendars is the version of the calendars that claims on schedules that
+	// use one must be planned with at least, 0 when there are none; see
+	// CompleteRequest.
+	Calendars int64
 }
 
 // ClaimKind tells what a claim is for.
@@ -98,7 +102,7 @@ const (
 // CompleteRequest completes claims.
 type CompleteRequest struct {
 	AuditBuffered time.Duration // when the auditor first looks at a firing that is buffered
-	Calendars     int64         // version of the calendars used; 0 when none
+	Calendars     int64         // version of the calendars that the plans were made with; 0 when none uses one
 	Completions   []Completion
 }
 

@@ -62,11 +62,11 @@ func (s *Store) StartBackfill(ctx context.Context, request claim.BackfillRequest
 // checkBackfilled refuses schedules whose scheduled times depend on their
 // runs.
 func (s *Store) checkBackfilled(ctx context.Context, definition schedule.Schedule) error {
-	calendars, err := s.calendarsFor(ctx, definition)
+	all, err := s.calendarsFor(ctx, definition)
 	if err != nil {
 		return err
 	}
-	compiled, err := schedule.Compile(definition, calendars)
+	compiled, err := schedule.Compile(definition, all.calendars)
 	if err != nil {
 		return err
 	}

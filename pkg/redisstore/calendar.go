@@ -2,160 +2,154 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
-	"github.com/belfryhq/belfry/scripts/lua"
 )
 
 // calendarVersionField is the field of the configuration that holds the
 // version of the calendars.
 const calendarVersionField = "calendars"
 
-// Calendars returns all stored calendars and their version, 0 when none were
-// ever stored. Completions state the version that they were planned with.
+// An almanac is all calendars of one version.
+type almanac struct {
+	calendars []schedule.Calendar // ascending order of name
+	version   int64
+	leaving   map[string]bool // those that are marked for deletion
+	known     bool            // they were read; otherwise nobody needed them
+}
+
+// usable returns the calendars that a definition may name from now on: those
+// that are about to be deleted are not among them.
+func (a almanac) usable() []schedule.Calendar {
+	if len(a.leaving) == 0 {
+		return a.calendars
+	}
+	return slices.DeleteFunc(slices.Clone(a.calendars), func(c schedule.Calendar) bool { return a.leaving[c.Name] })
+}
+
+// Calendars returns all stored calendars and their version.
 func (s *Store) Calendars(ctx context.Context) ([]schedule.Calendar, int64, error) {
+	a, err := s.readCalendars(ctx)
+	return a.calendars, a.version, err
+}
+
+func (s *Store) readCalendars(ctx context.Context) (almanac, error) {
 	const doing = "read the calendars"
 	pipe := s.client.TxPipeline()
 	texts := pipe.HGetAll(ctx, s.keys.calendars())
+	changes := pipe.HGetAll(ctx, s.keys.calendarChanges())
 	stored := pipe.HGet(ctx, s.keys.configuration(), calendarVersionField)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, 0, wrap(doing, err)
+		return almanac{}, wrap(doing, err)
 	}
-	var all []schedule.Calendar
+	a := almanac{leaving: map[string]bool{}, known: true}
 	for name, text := range texts.Val() {
 		var calendar schedule.Calendar
 		if err := json.Unmarshal([]byte(text), &calendar); err != nil {
-			return nil, 0, fmt.Errorf("redisstore: %s: %q: %w", doing, name, err)
+			return almanac{}, fmt.Errorf("redisstore: %s: %q: %w", doing, name, err)
 		}
-		all = append(all, calendar)
+		a.calendars = append(a.calendars, calendar)
 	}
-	version, _ := strconv.ParseInt(stored.Val(), 10, 64) // absent: 0
-	return all, version, nil
+	for name, text := range changes.Val() {
+		if change(text).deletes() {
+			a.leaving[name] = true
+		}
+	}
+	slices.SortFunc(a.calendars, func(a, b schedule.Calendar) int { return strings.Compare(a.Name, b.Name) })
+	a.version, _ = strconv.ParseInt(stored.Val(), 10, 64) // absent: 0
+	return a, nil
 }
 
 // calendarsFor returns the stored calendars, nothing when no definition names
 // one.
-func (s *Store) calendarsFor(ctx context.Context, definitions ...schedule.Schedule) ([]schedule.Calendar, error) {
-	for _, d := range definitions {
-		if len(calendarNames(d)) > 0 {
-			all, _, err := s.Calendars(ctx)
-			return all, err
+func (s *Store) calendarsFor(ctx context.Context, definitions ...schedule.Schedule) (almanac, error) {
+	for i := range definitions {
+		if len(definitions[i].CalendarNames()) > 0 {
+			return s.readCalendars(ctx)
 		}
 	}
-	return nil, nil
+	return almanac{}, nil
 }
 
-// PutCalendars replaces all calendars and returns their version. Every shard
-// refuses completions that were planned with older ones from then on, and the
-// pending times of the schedules that use one are planned again. When it
-// returns an error, some may not have been: call it again with the same
-// calendars. It returns *schedule.FieldErrors, joined, for calendars that are
-// refused, and for one that is missing though a schedule uses it.
-func (s *Store) PutCalendars(ctx context.Context, calendars []schedule.Calendar) (int64, error) {
-	const doing = "replace the calendars"
+// A change is what scripts/lua/calendars.lua notes of a change that the shards
+// may not know of yet: version|started_ms|kind.
+type change string
+
+func (c change) kind() string { return string(c[strings.LastIndexByte(string(c), '|')+1:]) }
+
+func (c change) deletes() bool { return c.kind() == "delete" }
+
+// started is when the change began on its writer's clock, in milliseconds.
+func (c change) started() int64 {
+	parts := strings.Split(string(c), "|")
+	if len(parts) != 3 {
+		return 0
+	}
+	ms, _ := strconv.ParseInt(parts[1], 10, 64) // what cannot be read is old
+	return ms
+}
+
+// action says in a word what the change does to the calendar.
+func (c change) action() schedule.CalendarAction {
+	switch c.kind() {
+	case "create":
+		return schedule.CalendarCreated
+	case "delete":
+		return schedule.CalendarDeleted
+	case "replace":
+		return schedule.CalendarUpdated
+	}
+	return schedule.CalendarUnchanged
+}
+
+// CalendarUsers returns the schedules that name a calendar.
+func (s *Store) CalendarUsers(ctx context.Context, name string) ([]schedule.ID, error) {
 	l, err := s.open(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	args := []any{rand.Text()}
-	var refused []error
-	for _, calendar := range calendars {
-		refused = append(refused, calendar.Validate())
-		text, err := json.Marshal(calendar)
+	var all []schedule.ID
+	for shard := range l.keys {
+		err := s.calendarUsers(ctx, l, shard, name, func(ids []schedule.ID) error {
+			all = append(all, ids...)
+			return nil
+		})
 		if err != nil {
-			return 0, wrap(doing, err)
-		}
-		args = append(args, calendar.Name, string(text))
-	}
-	users, err := s.calendarUsers(ctx, l)
-	if err != nil {
-		return 0, err
-	}
-	for name := range users {
-		if !slices.ContainsFunc(calendars, func(c schedule.Calendar) bool { return c.Name == name }) {
-			refused = append(refused, &schedule.FieldError{Field: "calendars", Value: name, Allowed: "every calendar that a schedule uses",
-				Hint: fmt.Sprintf("%q uses it", users[name][0])})
+			return nil, err
 		}
 	}
-	if err := errors.Join(refused...); err != nil {
-		return 0, err
-	}
-	answer, err := s.run(ctx, doing, lua.Calendars, []string{s.keys.configuration(), s.keys.calendars()}, args...)
-	if err != nil {
-		return 0, err
-	}
-	version, _ := answer.single.(int64)
-	for shard := range l.keys {
-		if _, err := s.run(ctx, doing, lua.Insist, l.keys[shard], version); err != nil {
-			return 0, err
-		}
-	}
-	return version, s.planAgain(ctx, l, users, calendars)
+	slices.Sort(all)
+	return all, nil
 }
 
-// calendarUsers returns the schedules that use each calendar.
-func (s *Store) calendarUsers(ctx context.Context, l *layout) (map[string][]schedule.ID, error) {
-	const page = 1000
-	users := map[string][]schedule.ID{}
-	for shard := range l.keys {
-		for from := "[" + calendarMark; ; {
-			texts, err := s.client.ZRangeByLex(ctx, l.keys[shard][keyLabel],
-				&redis.ZRangeBy{Min: from, Max: "(" + beyondCalendars, Count: page}).Result()
-			if err != nil {
-				return nil, wrap("list the users of calendars", err)
-			}
-			for _, text := range texts {
-				name, id := calendarOfMember(text)
-				users[name] = append(users[name], id)
-			}
-			if len(texts) < page {
-				break
-			}
-			from = "(" + texts[len(texts)-1]
+// calendarUsers visits the schedules of a shard that name a calendar, page by
+// page in order.
+func (s *Store) calendarUsers(ctx context.Context, l *layout, shard int, name string, visit func([]schedule.ID) error) error {
+	prefix := calendarPrefix(name)
+	for from := "[" + prefix; ; {
+		texts, err := s.client.ZRangeByLex(ctx, l.keys[shard][keyLabel],
+			&redis.ZRangeBy{Min: from, Max: beyond(prefix), Count: putAtOnce}).Result()
+		if err != nil {
+			return wrap("list the users of calendars", err)
 		}
-	}
-	return users, nil
-}
-
-// planAgain moves the pending times of schedules whose calendars changed.
-func (s *Store) planAgain(ctx context.Context, l *layout, users map[string][]schedule.ID, calendars []schedule.Calendar) error {
-	done := map[schedule.ID]bool{}
-	for _, ids := range users {
-		for _, id := range ids {
-			if done[id] {
-				continue
-			}
-			done[id] = true
-			if err := s.planOneAgain(ctx, l, id, calendars); err != nil {
-				return err
-			}
+		if len(texts) == 0 {
+			return nil
 		}
+		ids := make([]schedule.ID, len(texts))
+		for i, text := range texts {
+			ids[i] = idOfMember(prefix, text)
+		}
+		if err := visit(ids); err != nil || len(texts) < putAtOnce {
+			return err
+		}
+		from = "(" + texts[len(texts)-1]
 	}
-	return nil
-}
-
-// planOneAgain puts the definition that is stored; one that was deleted or
-// cannot be used is left alone.
-func (s *Store) planOneAgain(ctx context.Context, l *layout, id schedule.ID, calendars []schedule.Calendar) error {
-	o, _, err := s.readOne(ctx, fmt.Sprintf("plan %q again", id), l, id)
-	if err != nil || !o.exists() {
-		return err
-	}
-	version := o.record.version
-	p, err := s.preparePut(definitionOf(&o), schedule.PutOptions{IfVersion: &version}, calendars)
-	if err != nil {
-		return nil
-	}
-	if _, err = s.put(ctx, l, p); errors.Is(err, schedule.ErrConflict) {
-		return nil // somebody put it meanwhile, with the new calendars
-	}
-	return err
 }

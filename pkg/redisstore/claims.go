@@ -59,7 +59,7 @@ func (s *Store) ClaimDue(ctx context.Context, request claim.ClaimRequest) (claim
 	if err != nil {
 		return claim.Batch{}, err
 	}
-	batch := claim.Batch{Now: answer.time(0), NextDue: answer.time(1), Released: answer.released(2)}
+	batch := claim.Batch{Now: answer.time(0), NextDue: answer.time(1), Released: answer.released(2), Calendars: answer.number(5)}
 	claims := answer.list(3)
 	for i := 0; i+claimColumns <= len(claims.values); i += claimColumns {
 		batch.Claims = append(batch.Claims, readClaim(&claims, i))

@@ -64,6 +64,10 @@ func (k keys) configuration() string { return k.key(controlTag, "conf") }
 // calendars holds calendar definitions by name; their version is in conf.
 func (k keys) calendars() string { return k.key(controlTag, "cal") }
 
+// calendarChanges holds changes of calendars that the shards may not know of
+// yet, by name.
+func (k keys) calendarChanges() string { return k.key(controlTag, "calq") }
+
 // workers holds when each worker was seen, members what it said of itself.
 func (k keys) workers() string { return k.key(controlTag, "workers") }
 func (k keys) members() string { return k.key(controlTag, "members") }
@@ -101,9 +105,8 @@ func shardOf(id schedule.ID, shards int) int {
 // Members of the index of IDs, labels and calendars: a prefix, \x01 and the
 // ID, so that one prefix lists IDs in order.
 const (
-	indexMark       = "\x01"
-	calendarMark    = "\x02" // begins the members for calendars
-	beyondCalendars = "\x03"
+	indexMark    = "\x01"
+	calendarMark = "\x02" // begins the members for calendars
 )
 
 func idMember(id schedule.ID) string              { return indexMark + string(id) }
@@ -114,10 +117,4 @@ func after(prefix string, id schedule.ID) string  { return "(" + prefix + string
 func beyond(prefix string) string                 { return "(" + strings.TrimSuffix(prefix, indexMark) + "\x02" }
 func idOfMember(prefix, text string) schedule.ID {
 	return schedule.ID(strings.TrimPrefix(text, prefix))
-}
-
-// calendarOfMember splits a member for a calendar.
-func calendarOfMember(text string) (name string, id schedule.ID) {
-	name, rest, _ := strings.Cut(strings.TrimPrefix(text, calendarMark), indexMark)
-	return name, schedule.ID(rest)
 }

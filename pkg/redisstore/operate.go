@@ -108,12 +108,12 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		if !o.exists() {
 			return schedule.ResumeResult{}, notFound(doing)
 		}
-		plan, second, err := s.planResume(ctx, &o, now)
+		plan, second, calendars, err := s.planResume(ctx, &o, now)
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}
 		answer, err := s.runShard(ctx, doing, lua.Resume, l, shard, string(id), o.record.generation, millis(o.record.next),
-			millis(plan.Next), delayed(plan.Next, plan.NotBefore), rangeText(plan.Superseded), millis(second), s.keys.wakeChannel(), shardTag(shard))
+			millis(plan.Next), delayed(plan.Next, plan.NotBefore), rangeText(plan.Superseded), millis(second), s.keys.wakeChannel(), shardTag(shard), calendars)
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}
@@ -126,24 +126,25 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 }
 
 // planResume decides where the pending time goes, and returns the scheduled
-// time that follows the first that is passed over. A definition that cannot be
+// time that follows the first that is passed over, and the version of the
+// calendars that it planned with. A definition that cannot be
 // used leaves the pending time where it is.
-func (s *Store) planResume(ctx context.Context, o *observed, now time.Time) (plan schedule.PutPlan, second time.Time, err error) {
+func (s *Store) planResume(ctx context.Context, o *observed, now time.Time) (plan schedule.PutPlan, second time.Time, version int64, err error) {
 	plan = schedule.PutPlan{Next: o.record.next, NotBefore: o.record.notBefore}
 	definition := definitionOf(o)
-	calendars, err := s.calendarsFor(ctx, definition)
+	all, err := s.calendarsFor(ctx, definition)
 	if err != nil {
-		return plan, second, err
+		return plan, second, 0, err
 	}
-	compiled, err := schedule.Compile(definition, calendars)
+	compiled, err := schedule.Compile(definition, all.calendars)
 	if err != nil {
-		return plan, second, nil
+		return plan, second, all.version, nil
 	}
 	plan = schedule.PlanResume(compiled, o.record.next, now)
 	if plan.Superseded != nil {
 		second, _ = compiled.Next(plan.Superseded.First)
 	}
-	return plan, second, nil
+	return plan, second, all.version, nil
 }
 
 // Trigger opens one extra firing now.

@@ -24,14 +24,14 @@ type putting struct {
 	bytes      string
 	options    schedule.PutOptions
 	request    string // options.RequestID, or a drawn one
-	calendars  []schedule.Calendar
+	almanac    almanac
 
 	known    string             // the definition that was decoded last by before
 	compiled *schedule.Compiled // what came of it
 }
 
 // preparePut checks everything that can be checked without the stored state.
-func (s *Store) preparePut(definition schedule.Schedule, options schedule.PutOptions, calendars []schedule.Calendar) (*putting, error) {
+func (s *Store) preparePut(definition schedule.Schedule, options schedule.PutOptions, all almanac) (*putting, error) {
 	if options.RequestID != "" {
 		if err := schedule.ValidateRequestID(options.RequestID); err != nil {
 			return nil, err
@@ -40,11 +40,11 @@ func (s *Store) preparePut(definition schedule.Schedule, options schedule.PutOpt
 	if v := options.IfVersion; v != nil && *v < 0 {
 		return nil, &schedule.FieldError{Field: "if_version", Value: strconv.FormatInt(*v, 10), Allowed: "0 (must not exist) or more"}
 	}
-	updated, err := schedule.Compile(definition, calendars)
+	updated, err := schedule.Compile(definition, all.usable())
 	if err != nil {
 		return nil, err
 	}
-	p := &putting{updated: updated, definition: updated.Definition(), options: options, request: options.RequestID, calendars: calendars}
+	p := &putting{updated: updated, definition: updated.Definition(), options: options, request: options.RequestID, almanac: all}
 	if s.keys.isReserved(p.definition.Queue) {
 		return nil, &schedule.FieldError{Field: "queue", Value: p.definition.Queue,
 			Allowed: "a name that does not begin with the namespace and a colon: the queue would share a slot with the ledger"}
@@ -86,6 +86,9 @@ func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutRes
 		if err != nil {
 			return schedule.PutResult{}, err
 		}
+		if err := s.knowCalendars(ctx, p, &o); err != nil {
+			return schedule.PutResult{}, err
+		}
 		planned, err := p.plan(&o, now)
 		if err != nil {
 			return schedule.PutResult{}, err
@@ -101,11 +104,42 @@ func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutRes
 		if !errors.Is(err, errRace) {
 			return result, err
 		}
+		if p, err = s.withNewCalendars(ctx, p); err != nil {
+			return schedule.PutResult{}, err
+		}
 	}
 	return schedule.PutResult{}, fmt.Errorf("redisstore: %s: it changes faster than it can be planned; try again", doing)
 }
 
-// errRace reports that the schedule moved between reading and writing.
+// knowCalendars reads the calendars for a definition that stops naming one:
+// what it was cannot be told without them.
+func (s *Store) knowCalendars(ctx context.Context, p *putting, o *observed) (err error) {
+	if o.record.policy&policyCalendar != 0 && !p.almanac.known {
+		p.almanac, err = s.readCalendars(ctx)
+	}
+	return err
+}
+
+// withNewCalendars prepares a Put with the calendars of now, when it names
+// one: they may have changed since it was prepared.
+func (s *Store) withNewCalendars(ctx context.Context, p *putting) (*putting, error) {
+	if len(p.definition.CalendarNames()) == 0 {
+		return p, nil
+	}
+	all, err := s.readCalendars(ctx)
+	if err != nil || all.version == p.almanac.version {
+		return p, err
+	}
+	fresh, err := s.preparePut(p.definition, p.options, all)
+	if err != nil {
+		return nil, err
+	}
+	fresh.request = p.request
+	return fresh, nil
+}
+
+// errRace reports that the schedule or a calendar that it names moved between
+// reading and writing.
 var errRace = errors.New("redisstore: changed meanwhile")
 
 // plan decides where the pending scheduled time goes.
@@ -140,7 +174,7 @@ func (p *putting) before(o *observed) *schedule.Compiled {
 	p.known, p.compiled = o.definition, nil
 	var definition schedule.Schedule
 	if json.Unmarshal([]byte(o.definition), &definition) == nil {
-		if compiled, err := schedule.Compile(definition, p.calendars); err == nil {
+		if compiled, err := schedule.Compile(definition, p.almanac.calendars); err == nil {
 			p.compiled = compiled
 		}
 	}
@@ -198,18 +232,18 @@ func (s *Store) putArguments(l *layout, p *putting, o *observed, plan schedule.P
 	}
 	delay, hasDelay := p.updated.Delay()
 	policy := overlapNumbers[d.Overlap]
-	if len(calendarNames(*d)) > 0 {
+	if len(d.CalendarNames()) > 0 {
 		policy += policyCalendar
 	}
 	if hasDelay {
 		policy += policyDelay
 	}
-	removed, added := indexChanges(d.ID, before, p.updated)
+	removed, added := indexChanges(o, p.definition)
 	args := []any{string(d.ID), p.bytes, "u" + p.request + ":" + string(d.ID), term.Milliseconds(), flag(keep),
 		version, millis(r.next), flag(p.replaces(o, plan)), millis(plan.Next), delayed(plan.Next, plan.NotBefore),
 		rangeText(plan.Superseded), millis(second), flag(paused),
 		d.Queue, policy, d.BufferLimit, d.MaxFailures, d.CoolDown.Milliseconds(), delay.Milliseconds(), millis(d.Ends), d.Limit,
-		s.keys.wakeChannel(), shardTag(l.shardOf(d.ID)), len(removed)}
+		s.keys.wakeChannel(), shardTag(l.shardOf(d.ID)), p.almanac.version, len(removed)}
 	return append(append(args, anys(removed)...), anys(added)...)
 }
 
@@ -244,14 +278,14 @@ func (p *putting) result(answer reply, o *observed) (schedule.PutResult, error) 
 
 // indexChanges returns the members of the index that a definition loses and
 // gains.
-func indexChanges(id schedule.ID, before, updated *schedule.Compiled) (removed, added []string) {
+func indexChanges(o *observed, updated schedule.Schedule) (removed, added []string) {
 	old := map[string]bool{}
-	if before != nil {
-		for _, text := range indexMembers(id, before.Definition()) {
+	if o.exists() {
+		for _, text := range indexMembers(updated.ID, definitionOf(o)) {
 			old[text] = true
 		}
 	}
-	for _, text := range indexMembers(id, updated.Definition()) {
+	for _, text := range indexMembers(updated.ID, updated) {
 		if !old[text] {
 			added = append(added, text)
 		}
@@ -269,21 +303,8 @@ func indexMembers(id schedule.ID, d schedule.Schedule) []string {
 	for key, value := range d.Labels {
 		all = append(all, member(labelPrefix(key, value), id))
 	}
-	for _, name := range calendarNames(d) {
+	for _, name := range d.CalendarNames() {
 		all = append(all, member(calendarPrefix(name), id))
 	}
 	return all
-}
-
-// calendarNames returns the calendars that a definition names.
-func calendarNames(d schedule.Schedule) []string {
-	var names []string
-	for _, windows := range [][]schedule.Window{d.Except, d.Only} {
-		for _, window := range windows {
-			if window.Calendar != "" {
-				names = append(names, window.Calendar)
-			}
-		}
-	}
-	return names
 }

@@ -79,6 +79,9 @@ func (s *Store) putChunk(ctx context.Context, l *layout, shard int, items []item
 			*it.result = schedule.PutResult{Unchanged: true, Version: r.version, Generation: r.generation, NextAt: r.next}
 			continue
 		}
+		if err := s.knowCalendars(ctx, it.putting, &it.found); err != nil {
+			return err
+		}
 		plan, err := it.plan(&it.found, now)
 		if err != nil {
 			it.result.Err = err

@@ -39,6 +39,7 @@ var resent = map[string]map[string]string{
 	lua.Resume.Hash():        {},
 	lua.Skip.Hash():          {},
 	lua.Insist.Hash():        {},
+	lua.CalendarsDone.Hash(): {},
 	lua.Calendars.Hash():     {},
 	lua.Read.Hash():          {},
 	lua.Stats.Hash():         {},
@@ -208,12 +209,12 @@ func TestAScriptExecutedTwiceIsExecutedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Check: invariants(s),
-				Backfills: s, Skipper: s, Events: s, Firings: s}
+				Backfills: s, Skipper: s, Events: s, Firings: s, Calendars: s}
 		})
 	})
 	for _, script := range []*redis.Script{lua.Complete, lua.Finish, lua.Settle, lua.Begin, lua.Put, lua.Release, lua.Remove, lua.Trigger,
 		lua.Redrive, lua.Renew, lua.Heartbeat, lua.Mark, lua.Pause, lua.Resume,
-		lua.BackfillStart, lua.BackfillStep, lua.BackfillHalt, lua.Skip} {
+		lua.BackfillStart, lua.BackfillStep, lua.BackfillHalt, lua.Skip, lua.Calendars, lua.Insist} {
 		if seen[script.Hash()] == 0 {
 			t.Errorf("a script was never executed twice, so nothing was shown: %s", script.Hash())
 		}

@@ -53,11 +53,11 @@ func (s *Store) skip(ctx context.Context, doing string, id schedule.ID, at time.
 
 // checkFires refuses an instant that is no scheduled time of the definition.
 func (s *Store) checkFires(ctx context.Context, entry *schedule.Entry, at time.Time) error {
-	calendars, err := s.calendarsFor(ctx, entry.Schedule)
+	all, err := s.calendarsFor(ctx, entry.Schedule)
 	if err != nil {
 		return err
 	}
-	compiled, err := schedule.Compile(entry.Schedule, calendars)
+	compiled, err := schedule.Compile(entry.Schedule, all.calendars)
 	if err != nil {
 		return err
 	}

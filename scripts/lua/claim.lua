@@ -7,13 +7,14 @@
 -- ARGV[6]  audit_ms          when the auditor first looks at an intent, from now
 -- ARGV[7]  audit_overlap_ms  the same for schedules with an overlap policy
 --
--- Returns  {now_ms, next_due_ms | "", released, claims, damaged}
+-- Returns  {now_ms, next_due_ms | "", released, claims, damaged, calendars}
 --          released: firing, queue, ... that were buffered and are intents now; enqueue each
 --          claims: schedule, generation, scheduled_ms, token, kind, version, again, redrives, fired, others, open, ...
 --          kind "F" enqueue it, an intent is recorded; "O" open firings forbid or delay it; "K" an operator asked
 --          to skip it; "A" it has its verdict, only the next time is wanted. open lists open firings, without
 --          the schedule, each followed by a comma; with "F" those that were asked to cancel
 --          damaged: schedules whose record cannot be read; they are put aside for a minute
+--          calendars: the version that the shard insists on, when one of the claimed uses calendars, else 0
 -- Resend   safe, but what the first reply granted stays claimed until its deadline
 -- Writes   due, st, fir, aud, opn, buf, meta, evt
 -- Cost     O(limit), and the open lists of schedules with cancel_other
@@ -35,8 +36,7 @@
 
 local limit, ttl_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local audit_ms, audit_overlap_ms = now_ms + tonumber(ARGV[6]), now_ms + tonumber(ARGV[7])
-local claims, released, damaged, granted = {}, {}, {}, 0
-local ASIDE_MS = 60000
+local claims, released, damaged, granted, calendars = {}, {}, {}, 0, 0
 
 -- end_term resumes a schedule whose pause or cool-down is over.
 local function end_term(r)
@@ -56,11 +56,12 @@ local function grant(r, token, firing_id)
   claims[n + 1], claims[n + 2], claims[n + 3], claims[n + 4] = r.id, r.generation, r.next_ms, token
   claims[n + 5], claims[n + 6], claims[n + 7], claims[n + 8] = kind, r.version, again, redrives
   claims[n + 9], claims[n + 10], claims[n + 11] = r.fired, others, open
+  if calendars == 0 and has_bit(r.policy, USES_CALENDAR) then calendars = calendar_version() end
 end
 
--- put_aside keeps what cannot be claimed out of the way of the others.
+-- put_aside keeps what cannot be claimed out of the way of the others, for a minute.
 local function put_aside(id)
-  moves[id] = unreadable[id] and decimal(now_ms + ASIDE_MS) or false
+  moves[id] = unreadable[id] and decimal(now_ms + 60000) or false
   if unreadable[id] then damaged[#damaged + 1] = id end
 end
 
@@ -91,4 +92,4 @@ end
 -- Apply.
 write_all()
 local first = redis.call("ZRANGE", DUE, 0, 0, "WITHSCORES")
-return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, claims, damaged }
+return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, claims, damaged, calendars }

@@ -33,6 +33,7 @@ var (
 	BackfillStep  = load("backfill_step")
 	Begin         = load("begin")
 	Calendars     = load("calendars")
+	CalendarsDone = load("calendars_done")
 	Claim         = load("claim")
 	Complete      = load("complete")
 	Configure     = load("configure")

@@ -12,7 +12,7 @@
 local version = tonumber(ARGV[1])
 
 -- Decide.
-local stored = tonumber(redis.call("HGET", META, "cal") or "0")
+local stored = calendar_version()
 if stored >= version then return stored end
 
 -- Apply.

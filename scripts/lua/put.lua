@@ -25,12 +25,13 @@
 -- ARGV[24]  limit             for a delay
 -- ARGV[25]  channel           for waking
 -- ARGV[26]  message
--- ARGV[27]  removed           number of index members to remove, which follow, before those to add
--- ARGV[28..]  index members
+-- ARGV[27]  calendars         version of those that the plan was made with, for a definition that names one
+-- ARGV[28]  removed           number of index members to remove, which follow, before those to add
+-- ARGV[29..]  index members
 --
 -- Returns  {status, version, generation, next_ms, created}
 --          OK; UNCHANGED the stored definition is equal and nothing is replaced; DUPLICATE request known; CONFLICT another version is stored;
---          RACE the pending time moved since the plan was made, plan again
+--          RACE the pending time moved since the plan was made, or the calendars are older than the shard's: plan again
 -- Resend   DUPLICATE, changes nothing
 -- Writes   all but skp, bf, bfq
 -- Cost     O(index members)
@@ -55,7 +56,7 @@
 local id, definition, request, keep_ms = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local expected_version, expected_next_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
 local replace, next_ms, released = ARGV[11] == "1", tonumber(ARGV[12]), {}
-local keep_answer, paused, removed = ARGV[8] == "1", ARGV[16] == "1", tonumber(ARGV[27])
+local keep_answer, paused, removed = ARGV[8] == "1", ARGV[16] == "1", tonumber(ARGV[28])
 local superseded, second_ms = decode_range(ARGV[14]), tonumber(ARGV[15])
 local channel, message = ARGV[25], ARGV[26]
 local r = get_schedule(id)
@@ -73,6 +74,7 @@ if is_known(request) then
   return { "DUPLICATE", version, generation, first_next_ms, created }
 end
 if expected_version ~= (r and r.version or 0) then return answer("CONFLICT", 0) end
+if old_calendars(tonumber(ARGV[18]), tonumber(ARGV[27])) then return answer("RACE", 0) end
 if r and not replace and redis.call("HGET", DEFINITION, id) == definition then return answer("UNCHANGED", 0) end
 if r and replace and r.next_ms ~= expected_next_ms then return answer("RACE", 0) end
 local created = not r
@@ -94,8 +96,8 @@ note_event(created and "created" or "updated", r, "version " .. r.version)
 -- Apply.
 local wake = wakes(r) or #released > 0
 redis.call("HSET", DEFINITION, id, definition)
-for i = 28, 27 + removed do redis.call("ZREM", LABEL, ARGV[i]) end
-for i = 28 + removed, #ARGV do redis.call("ZADD", LABEL, 0, ARGV[i]) end
+for i = 29, 28 + removed do redis.call("ZREM", LABEL, ARGV[i]) end
+for i = 29 + removed, #ARGV do redis.call("ZADD", LABEL, 0, ARGV[i]) end
 write_all()
 local result = answer("OK", created and 1 or 0)
 remember(request, keep_ms, keep_answer and string.format("%d|%s|%d|%d", unpack(result, 2, 5)) or "")

@@ -11,8 +11,10 @@
 -- ARGV[10]  second_ms         the scheduled time that follows the first of them
 -- ARGV[11]  channel           for waking
 -- ARGV[12]  message
+-- ARGV[13]  calendars         version of those that the plan was made with
 --
--- Returns  {OK | GONE | RACE, next_ms}; RACE: the pending time moved since the plan was made, plan again
+-- Returns  {OK | GONE | RACE, next_ms}; RACE: the pending time moved since the plan was made,
+--          or the calendars are older than the shard's: plan again
 -- Resend   safe
 -- Writes   due, st, fir, aud, opn, buf, out, meta, evt
 -- Cost     O(1)
@@ -39,7 +41,8 @@ local channel, message, released = ARGV[11], ARGV[12], {}
 local r = get_schedule(ARGV[4])
 if not r or r.generation ~= generation then return { "GONE", 0 } end
 local stopped = r.state == PAUSED or r.state == DISABLED
-if stopped and r.next_ms ~= expected_next_ms then return { "RACE", r.next_ms } end
+local old = old_calendars(r.policy, tonumber(ARGV[13]))
+if stopped and (old or r.next_ms ~= expected_next_ms) then return { "RACE", r.next_ms } end
 promise(r)
 if stopped then
   revise(r, decode_range(ARGV[9]), tonumber(ARGV[10]))

@@ -13,7 +13,7 @@
 -- Returns  {status, firing, queue, duplicate}
 --          OK; BUFFERED it waits for an open firing; REFUSED by the overlap policy; GONE no such schedule
 -- Resend   the same firing, with duplicate 1; a refused one is tried again
--- Writes   st, fir, aud, opn, buf, idem, meta, evt
+-- Writes   due, st, fir, aud, opn, buf, idem, meta, evt
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
@@ -55,6 +55,7 @@ if limit then
 else
   if obey and overlap_policy(r) == CANCEL_OTHER then ask_cancel(r) end
   open_firing(r, id, new_firing(INTENT, 0, r.queue), now_ms)
+  if r.state == PROBING and r.token == 0 then place(r) end -- a probe goes alone
 end
 
 note_event("triggered", r, id)

@@ -11,9 +11,7 @@ local function refusal(r, c, firing, calendars)
   if range and (range.first_ms <= c.at_ms or range.first_ms > range.last_ms) then return "BADNEXT" end
   if c.next_ms ~= 0 and c.next_ms <= (range and range.last_ms or c.at_ms) then return "BADNEXT" end
   if c.decision == "A" and c.at_ms > r.high_water_ms and not firing then return "BADNEXT" end
-  if has_bit(r.policy, USES_CALENDAR) and calendars < tonumber(redis.call("HGET", META, "cal") or "0") then
-    return "CAL"
-  end
+  if old_calendars(r.policy, calendars) then return "CAL" end
   local fires = c.decision == "E" or c.decision == "A"
   if firing and firing.state == INTENT and has_bit(firing.flags, CLAIMED_AGAIN) and not fires then return "MUSTFIRE" end
 end

@@ -38,3 +38,12 @@ local FIRED, OVERLAPPED, SKIPPED, SUPERSEDED = 1, 4, 6, 8
 local function decimal(number) return string.format("%d", number) end
 
 local function has_bit(bits, bit) return math.floor(bits / bit) % 2 == 1 end
+
+-- calendar_version is what the shard insists on.
+local function calendar_version() return tonumber(redis.call("HGET", META, "cal") or "0") end
+
+-- old_calendars says whether a schedule of that policy was planned with
+-- calendars that have changed.
+local function old_calendars(policy, version)
+  return has_bit(policy, USES_CALENDAR) and version < calendar_version()
+end
