@@ -20,6 +20,9 @@ func (s *session) compile(d schedule.Schedule) (*schedule.Compiled, error) {
 	if err := s.knowCalendars(); err != nil {
 		return nil, err
 	}
+	if s.offline {
+		s.assume(d)
+	}
 	return schedule.Compile(d, slices.Collect(maps.Values(s.calendars)))
 }
 

@@ -55,6 +55,10 @@ type session struct {
 	// needed.
 	calendars map[string]schedule.Calendar
 	stored    map[string]schedule.Calendar // before the files
+	// offline says that there is no store; assumed are then the calendars that
+	// no file defines.
+	offline bool
+	assumed map[string]bool
 }
 
 // start checks the global flags before any command runs.
