@@ -34,6 +34,8 @@ type Env struct {
 	// time zone databases apart.
 	Version      string
 	TimeZoneData func() string
+	// ConfigDir is where the file of contexts is; "" is nowhere.
+	ConfigDir string
 }
 
 // A Terminal tells which streams are terminals.
@@ -57,8 +59,11 @@ type Stores struct {
 	// Leases and Periodic may be nil when no command needs them.
 	Leases   LeaseStore
 	Periodic claim.PeriodicStore
-	Address  string // for messages; holds no password
-	Close    func() error
+	// Server and Tasks may be nil when no command needs them.
+	Server  Server
+	Tasks   TaskStore
+	Address string // for messages; holds no password
+	Close   func() error
 }
 
 // A RunLog is the part of [claim.Ledger] that history reads.

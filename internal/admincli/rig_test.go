@@ -43,6 +43,7 @@ func newRig(t *testing.T) *rig {
 	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: "test:6379",
 		Leases: store.Leases(), Periodic: store.Periodic()}
 	seedLeases(t, store)
+	r.stores.Server, r.stores.Tasks = scene{r}, newCannedTasks(r)
 	r.announce("default", "reports", "low", "ops", "mailers")
 	return r
 }
@@ -54,7 +55,7 @@ func (r *rig) announce(queues ...string) {
 	for _, q := range queues {
 		weights[q] = 1
 	}
-	err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w1", Queues: weights,
+	err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w1", Queues: weights, Claims: true, TimeZone: "cafe0123",
 		Types: []string{"report:build", "cache:warm", "mail:launch", "log"}, Started: r.now, Seen: r.now})
 	if err != nil {
 		r.t.Fatal(err)

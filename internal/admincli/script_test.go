@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
 var update = flag.Bool("update", false, "rewrite what testdata/script expects")
@@ -20,6 +23,7 @@ var update = flag.Bool("update", false, "rewrite what testdata/script expects")
 //	$ terminal on|off     whether all streams are terminals
 //	$ stdin TEXT          what the next commands read; \n is a new line
 //	$ setenv NAME=VALUE
+//	$ ran NAME OUTCOME    let a triggered run of a schedule end
 //
 // Run with -update to rewrite what is expected, then read the difference.
 func TestScripts(t *testing.T) {
@@ -86,6 +90,9 @@ func (r *rig) step(t *testing.T, line string) string {
 		r.terminal = Terminal{Stdin: on, Stdout: on, Stderr: on}
 	case "stdin":
 		r.stdin = strings.ReplaceAll(rest, `\n`, "\n")
+	case "ran": // NAME OUTCOME: a run of a schedule that is triggered and ends
+		id, outcome, _ := strings.Cut(rest, " ")
+		r.seedRun(t, schedule.ID(id), claim.RunOutcome(outcome))
 	case "setenv":
 		name, value, _ := strings.Cut(rest, "=")
 		r.environ[name] = value

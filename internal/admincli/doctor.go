@@ -1,0 +1,230 @@
+package admincli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/spf13/cobra"
+
+	"github.com/belfryhq/belfry/internal/doctor"
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+type doctorFlags struct{ fix, production bool }
+
+func newDoctor(s *session) *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Examine Redis, the workers and everything stored, and say what to do",
+		Long: `Examine the server (version, eviction policy, persistence, memory, clock,
+scripts), the workers (alive, time zone data, versions, queues and types that
+nobody serves) and what is stored (unusable, overdue and failing schedules,
+retention and catch-up, broken invariants). Each finding says what to do. What a
+server denies, such as CONFIG, is "unknown". It reads everything, so it takes as
+long as there are schedules.
+
+--fix repairs what harms nobody: the eviction policy while there is no memory
+limit, and queues that asynq's list lacks. --production is stricter: an embedded
+store, missing persistence and vulnerable versions are errors.
+
+Exit codes: 0 nothing to worry about, 8 there are errors, 7 store unreachable.`,
+		Example: `  admin doctor
+  admin doctor --fix -o json`,
+		Args: arguments(0, 0, "nothing"),
+		RunE: func(*cobra.Command, []string) error { return s.doctor(f) },
+	}
+	cmd.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired without harm")
+	cmd.Flags().BoolVar(&f.production, "production", false, "judge as for production")
+	return cmd
+}
+
+// A doctorJSON is what doctor prints.
+type doctorJSON struct {
+	Worst    doctor.Level     `json:"worst"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+func (s *session) doctor(f *doctorFlags) error {
+	facts, err := s.facts(f.production)
+	if err != nil {
+		return err
+	}
+	findings := doctor.Examine(facts)
+	if f.fix {
+		s.fix(findings)
+	}
+	worst := doctor.Worst(findings)
+	v := view{data: doctorJSON{worst, findings}, table: func(w io.Writer) { s.showFindings(w, findings) }}
+	for _, one := range findings {
+		if one.Level != doctor.OK && !one.Fixed {
+			v.names = append(v.names, one.Check)
+		}
+	}
+	v.names = slices.Compact(v.names)
+	if err := s.emit(v); err != nil {
+		return err
+	}
+	if worst == doctor.Error {
+		return silentCode(exitCondition)
+	}
+	return nil
+}
+
+// fix repairs findings and marks them.
+func (s *session) fix(findings []doctor.Finding) {
+	for i := range findings {
+		one := &findings[i]
+		if one.Fix == "" {
+			continue
+		}
+		ctx, cancel := s.call()
+		err := s.stores.Server.Fix(ctx, one.Fix, one.About)
+		cancel()
+		if err != nil {
+			s.warn("%s could not be repaired: %s", one.Check, describe(err, s.address))
+			continue
+		}
+		one.Fixed = true
+	}
+}
+
+var levelCells = map[doctor.Level]cell{
+	doctor.OK: {"ok", green}, doctor.Unknown: {"unknown", yellow}, doctor.Warning: {"WARN", yellow}, doctor.Error: {"ERROR", red},
+}
+
+func (s *session) showFindings(w io.Writer, findings []doctor.Finding) {
+	painted := s.painted(s.env.Terminal.Stdout)
+	counts := map[doctor.Level]int{}
+	for _, one := range findings {
+		level := levelCells[one.Level]
+		if one.Fixed {
+			level = cell{"fixed", green}
+		} else {
+			counts[one.Level]++
+		}
+		pad := fmt.Sprintf("%-7s", level.text)
+		fmt.Fprintf(w, "%s  %-11s  %s\n", paint(pad, level.color, painted), one.Check, visible(one.Seen))
+		if one.Do != "" && !one.Fixed {
+			fmt.Fprintf(w, "%23s%s\n", "→ ", visible(one.Do))
+		}
+		if one.Fix == doctor.FixEviction && one.Fixed {
+			fmt.Fprintf(w, "%23s%s\n", "→ ", "set until the server restarts; write it into its configuration as well")
+		}
+	}
+	if counts[doctor.Error]+counts[doctor.Warning]+counts[doctor.Unknown] == 0 {
+		s.note("nothing to worry about.")
+		return
+	}
+	s.note("%s, %s, %d unknown.", count(counts[doctor.Error], "error"), count(counts[doctor.Warning], "warning"), counts[doctor.Unknown])
+}
+
+// facts gathers all that doctor judges.
+func (s *session) facts(production bool) (doctor.Facts, error) {
+	stores, err := s.store()
+	if err != nil {
+		return doctor.Facts{}, err
+	}
+	if stores.Server == nil {
+		return doctor.Facts{}, errors.New("admincli: this store has no server to examine")
+	}
+	f := doctor.Facts{Now: s.env.Now(), Production: production, TimeZone: s.env.TimeZoneData()}
+	f.AuditAfter, _ = time.ParseDuration(s.env.Environ["BELFRY_AUDIT_AFTER"]) // of another process; its own start refuses what is wrong
+	steps := []func(context.Context) error{
+		func(ctx context.Context) (err error) { f.Nodes, err = stores.Server.Nodes(ctx); return err },
+		func(ctx context.Context) error { f.ScriptErr = stores.Server.Script(ctx); return nil },
+		func(ctx context.Context) (err error) {
+			if f.ScriptErr == nil {
+				f.Stats, err = stores.Catalog.Stats(ctx)
+			}
+			return err
+		},
+	}
+	for _, step := range steps {
+		if err := s.within(step); err != nil {
+			return f, err
+		}
+	}
+	if f.ScriptErr != nil {
+		return f, nil // nothing stored can be read without scripts
+	}
+	return f, s.storedFacts(&f)
+}
+
+// within bounds one step of several calls.
+func (s *session) within(step func(context.Context) error) error {
+	ctx, cancel := s.call()
+	defer cancel()
+	return step(ctx)
+}
+
+// storedFacts are those that cost by what exists.
+func (s *session) storedFacts(f *doctor.Facts) error {
+	err := s.within(func(ctx context.Context) (err error) {
+		f.Members, err = s.stores.Roster.Members(ctx, workerMaxAge)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.pages(schedule.ListOptions{}, func(page []schedule.Entry) (bool, error) {
+		for _, e := range page {
+			f.Schedules.Add(e, f.Stats.Now, f.AuditAfter)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	if f.Queues, err = s.queueFacts(f.Schedules.Queues); err != nil {
+		return err
+	}
+	return s.within(func(ctx context.Context) error {
+		f.Violations, f.CheckErr = s.stores.Server.Check(ctx)
+		return nil
+	})
+}
+
+// queueFacts looks at asynq's queues and at those that schedules use.
+func (s *session) queueFacts(used map[string]int) (map[string]doctor.Queue, error) {
+	tasks := s.stores.Tasks
+	if tasks == nil {
+		return nil, nil
+	}
+	listed, err := tasks.Queues()
+	if err != nil {
+		return nil, err
+	}
+	servers, err := tasks.Servers()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]doctor.Queue{}
+	for _, name := range listed {
+		info, err := tasks.GetQueueInfo(name)
+		if errors.Is(err, asynq.ErrQueueNotFound) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[name] = doctor.Queue{Listed: true, Paused: info.Paused, Pending: info.Pending}
+	}
+	for name := range used {
+		if _, known := all[name]; !known {
+			all[name] = doctor.Queue{}
+		}
+	}
+	for _, server := range servers {
+		for name := range server.Queues {
+			q := all[name]
+			q.Served = true
+			all[name] = q
+		}
+	}
+	return all, nil
+}

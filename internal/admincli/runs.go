@@ -1,0 +1,287 @@
+package admincli
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/spf13/cobra"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// runOutcomes are the outcomes that a run log holds.
+var runOutcomes = []string{"succeeded", "failed", "retrying", "cancelled", "lost", "unknown"}
+
+type runListFlags struct {
+	outcome string
+	limit   int
+}
+
+func newRuns(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "run", Short: "Show runs of all schedules and run one again",
+		Example: "  admin run list\n  admin run list cache-warm"}
+	f := &runListFlags{}
+	list := &cobra.Command{Use: "list [NAME]", Short: "List the last runs of all schedules or of one, newest first",
+		Example: "  admin run list\n  admin run list cache-warm --outcome failed -o json", Args: arguments(0, 1, "NAME"),
+		ValidArgsFunction: s.completeIDs, RunE: func(_ *cobra.Command, args []string) error { return s.listRuns(f, args) }}
+	list.Flags().StringVar(&f.outcome, "outcome", "", "only succeeded, failed, retrying, cancelled, lost or unknown")
+	list.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most this many")
+	get := &cobra.Command{Use: "get FIRING", Short: "Show the attempts of a firing and its task",
+		Example: "  admin run get cache-warm:1796018822000001:mseed", Args: arguments(1, 1, "FIRING"),
+		RunE: func(_ *cobra.Command, args []string) error { return s.getRun(args[0]) }}
+	cmd.AddCommand(list, get, newRunRetry(s))
+	return group(cmd)
+}
+
+// logged is a run with the schedule that it belongs to.
+type logged struct {
+	claim.RunRecord
+	entry schedule.Entry
+}
+
+func (s *session) listRuns(f *runListFlags, args []string) error {
+	if f.limit < 1 || f.limit > maxRuns {
+		return &schedule.FieldError{Field: "limit", Value: fmt.Sprint(f.limit), Allowed: fmt.Sprintf("1 to %d", maxRuns)}
+	}
+	if f.outcome != "" {
+		if err := oneOf("outcome", f.outcome, runOutcomes...); err != nil {
+			return err
+		}
+	}
+	entries, err := s.ran(args, f)
+	if err != nil {
+		return err
+	}
+	var all []logged
+	for _, e := range entries {
+		runs, err := s.runsOf(e, f)
+		if err != nil {
+			return err
+		}
+		all = append(all, runs...)
+	}
+	slices.SortStableFunc(all, func(a, b logged) int { return b.Ended.Compare(a.Ended) })
+	all = all[:min(len(all), f.limit)]
+	views, v := []scheduleRunJSON{}, view{}
+	for _, r := range all {
+		views, v.names = append(views, s.scheduleRun(r)), append(v.names, string(r.Firing))
+	}
+	v.data = views
+	v.table = func(w io.Writer) { s.showLogged(w, all) }
+	if len(all) == 0 {
+		s.note("no run matches")
+	}
+	return s.emit(v)
+}
+
+// ran returns the schedules whose newest runs may be among the newest of all.
+func (s *session) ran(args []string, f *runListFlags) ([]schedule.Entry, error) {
+	if len(args) > 0 {
+		return s.named(args)
+	}
+	var entries []schedule.Entry
+	err := s.pages(schedule.ListOptions{}, func(page []schedule.Entry) (bool, error) {
+		for _, e := range page {
+			if e.Status.RunCount > 0 && (f.outcome != "failed" || e.Status.FailCount > 0) {
+				// Only what is needed stays: a page may hold large payloads.
+				e.Schedule.Payload, e.Schedule.Metadata = nil, nil
+				entries = append(entries, e)
+			}
+		}
+		// Any schedule may hold the outcome that is asked for; without one, those
+		// that ran last hold the newest runs.
+		if f.outcome == "" && len(entries) > 2*f.limit {
+			entries = newestRan(entries, f.limit)
+		}
+		return true, nil
+	})
+	if f.outcome == "" {
+		entries = newestRan(entries, f.limit)
+	}
+	return entries, err
+}
+
+func newestRan(entries []schedule.Entry, limit int) []schedule.Entry {
+	slices.SortStableFunc(entries, func(a, b schedule.Entry) int {
+		return cmp.Or(b.Status.LastRunAt.Compare(a.Status.LastRunAt), cmp.Compare(a.Schedule.ID, b.Schedule.ID))
+	})
+	return entries[:min(len(entries), limit)]
+}
+
+// runsOf reads the run log of one schedule.
+func (s *session) runsOf(e schedule.Entry, f *runListFlags) ([]logged, error) {
+	limit := f.limit
+	if f.outcome != "" {
+		limit = maxRuns
+	}
+	var runs []claim.RunRecord
+	err := s.within(func(ctx context.Context) (err error) {
+		runs, err = s.stores.Runs.Runs(ctx, e.Schedule.ID, limit)
+		return err
+	})
+	var all []logged
+	for _, r := range runs {
+		if f.outcome == "" || string(r.Outcome) == f.outcome {
+			all = append(all, logged{r, e})
+		}
+	}
+	return all, err
+}
+
+// A scheduleRunJSON is a run with its schedule.
+type scheduleRunJSON struct {
+	Schedule string `json:"schedule"`
+	runJSON
+}
+
+func (s *session) scheduleRun(r logged) scheduleRunJSON {
+	in := s.location(s.read(r.entry.Schedule).zone)
+	firing, _ := claim.ParseFiringID(string(r.Firing)) // a manual firing has no scheduled time
+	return scheduleRunJSON{Schedule: string(r.entry.Schedule.ID), runJSON: runJSON{FiringID: string(r.Firing),
+		ScheduledAt: iso(firing.ScheduledAt, in), Outcome: string(r.Outcome), Attempt: r.Attempt, StartedAt: iso(r.Started, in),
+		EndedAt: iso(r.Ended, in), DurationMS: r.Duration.Milliseconds(), Worker: r.Worker, Error: r.Error}}
+}
+
+func (s *session) showLogged(w io.Writer, all []logged) {
+	if len(all) == 0 {
+		return
+	}
+	t := newTable("SCHEDULE", "SCHEDULED", "OUTCOME", "ATTEMPT", "ENDED", "TOOK", "WORKER", "ERROR")
+	for _, r := range all {
+		zone := s.location(s.read(r.entry.Schedule).zone)
+		scheduled := "manual"
+		if firing, err := claim.ParseFiringID(string(r.Firing)); err == nil && !firing.ScheduledAt.IsZero() {
+			scheduled = stamp(firing.ScheduledAt, zone)
+		}
+		t.addCells(cell{text: string(r.entry.Schedule.ID)}, cell{text: scheduled}, outcomeCell(r.Outcome), cell{text: fmt.Sprint(r.Attempt)},
+			cell{text: when(r.Ended, s.env.Now(), zone)}, cell{text: fine(max(0, r.Duration))}, cell{text: r.Worker}, cell{text: r.Error})
+	}
+	t.flush(w, s.painted(s.env.Terminal.Stdout))
+}
+
+func outcomeCell(outcome claim.RunOutcome) cell {
+	c := cell{string(outcome), red}
+	switch outcome {
+	case claim.OutcomeSucceeded:
+		c.color = green
+	case claim.OutcomeRetrying, claim.OutcomeCancelled:
+		c.color = yellow
+	}
+	return c
+}
+
+// A firingJSON is what run get prints.
+type firingJSON struct {
+	FiringID    string    `json:"firing_id"`
+	Schedule    string    `json:"schedule"`
+	ScheduledAt *string   `json:"scheduled_at"` // null for a manual firing
+	Runs        []runJSON `json:"runs"`         // newest first
+	Task        *taskJSON `json:"task"`         // null when asynq has none any more
+}
+
+func (s *session) getRun(text string) error {
+	firing, err := claim.ParseFiringID(text)
+	if err != nil {
+		return err
+	}
+	entries, err := s.named([]string{string(firing.Schedule)})
+	if err != nil {
+		return err
+	}
+	e := entries[0]
+	all, err := s.runsOf(e, &runListFlags{limit: maxRuns})
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(r logged) bool { return r.Firing != firing.ID() })
+	task, err := s.taskOf(e, firing.ID())
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && task == nil {
+		return codedErrorf(exitNotFound, "firing %q left no run and no task: the logs keep the last ones only; see admin run list %s", clip(text, 200), e.Schedule.ID)
+	}
+	in := s.location(s.read(e.Schedule).zoneAt(firing.ScheduledAt))
+	v := firingJSON{FiringID: string(firing.ID()), Schedule: string(firing.Schedule), ScheduledAt: iso(firing.ScheduledAt, in), Runs: []runJSON{}}
+	for _, r := range all {
+		v.Runs = append(v.Runs, s.scheduleRun(r).runJSON)
+	}
+	if task != nil {
+		view := s.taskJSON(task)
+		v.Task = &view
+	}
+	return s.emit(view{data: v, names: []string{v.FiringID}, table: func(w io.Writer) { s.showFiring(w, v, all, in) }})
+}
+
+func (s *session) showFiring(w io.Writer, v firingJSON, all []logged, in *time.Location) {
+	fmt.Fprintln(w, visible(v.FiringID))
+	f := &sheet{}
+	f.add("schedule", v.Schedule)
+	if v.Task != nil {
+		f.add("task", fmt.Sprintf("%s in queue %s", v.Task.State, v.Task.Queue))
+	}
+	for _, r := range all {
+		line := fmt.Sprintf("%s, attempt %d, ended %s, took %s on %s", r.Outcome, r.Attempt, when(r.Ended, s.env.Now(), in), fine(max(0, r.Duration)), r.Worker)
+		if r.Error != "" {
+			line += ": " + r.Error
+		}
+		f.add("run", line)
+	}
+	f.write(w)
+}
+
+// taskOf finds the first task of a firing, nil when there is none.
+func (s *session) taskOf(e schedule.Entry, id claim.FiringID) (*asynq.TaskInfo, error) {
+	if s.stores.Tasks == nil {
+		return nil, nil
+	}
+	d := e.Schedule
+	d.Normalize()
+	task, err := s.stores.Tasks.GetTaskInfo(d.Queue, id.TaskID(0))
+	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return nil, nil
+	}
+	return task, err
+}
+
+func newRunRetry(s *session) *cobra.Command {
+	request := ""
+	cmd := &cobra.Command{Use: "retry FIRING", Short: "Run a firing again, as an extra firing",
+		Long: `Open an extra firing of the schedule now, with its present definition. A firing
+that is settled never runs again under its own ID. The same --request-id within
+24 h opens one firing only.`,
+		Example: "  admin run retry cache-warm:1796018822000001:mseed",
+		Args:    arguments(1, 1, "FIRING"), RunE: func(_ *cobra.Command, args []string) error { return s.retryRun(args[0], request) }}
+	cmd.Flags().StringVar(&request, "request-id", "", "the same request within 24 h takes effect once; default: a drawn one, which is printed")
+	return cmd
+}
+
+func (s *session) retryRun(text, request string) error {
+	firing, err := claim.ParseFiringID(text)
+	if err != nil {
+		return err
+	}
+	if request == "" {
+		request = "retry-" + rand.Text()
+	} else if err := schedule.ValidateRequestID(request); err != nil {
+		return err
+	}
+	entries, err := s.named([]string{string(firing.Schedule)})
+	if err != nil {
+		return err
+	}
+	if e := entries[0]; firing.Generation != e.Status.Generation {
+		return codedErrorf(exitConflict, "firing %q is of an earlier schedule %q, which was deleted since; to run the present one: admin schedule trigger %s",
+			clip(text, 200), e.Schedule.ID, e.Schedule.ID)
+	}
+	s.note("request ID %s: repeat with --request-id if the answer gets lost", request)
+	return s.trigger(&triggerFlags{requestID: request}, []string{string(firing.Schedule)})
+}

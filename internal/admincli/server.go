@@ -1,0 +1,60 @@
+package admincli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belfryhq/belfry/internal/doctor"
+	"github.com/belfryhq/belfry/pkg/redisstore"
+)
+
+// A redisServer is the Server of a real store.
+type redisServer struct {
+	client redis.UniversalClient
+	store  *redisstore.Store
+}
+
+// Nodes asks every master.
+func (r *redisServer) Nodes(ctx context.Context) ([]doctor.Node, error) {
+	return doctor.Probe(ctx, r.client, time.Now)
+}
+
+// Script runs one script.
+func (r *redisServer) Script(ctx context.Context) error {
+	err := redis.NewScript("return 1").Run(ctx, r.client, nil).Err()
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
+
+// Check returns broken invariants.
+func (r *redisServer) Check(ctx context.Context) ([]string, error) {
+	violations, err := r.store.Check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(violations))
+	for i, v := range violations {
+		texts[i] = string(v)
+	}
+	return texts, nil
+}
+
+// asynqQueues is asynq's set of known queues.
+const asynqQueues = "asynq:queues"
+
+// Fix repairs one finding.
+func (r *redisServer) Fix(ctx context.Context, fix doctor.Fix, about string) error {
+	switch fix {
+	case doctor.FixEviction:
+		return doctor.SetNoEviction(ctx, r.client)
+	case doctor.FixQueue:
+		return r.client.SAdd(ctx, asynqQueues, about).Err()
+	}
+	return fmt.Errorf("admincli: there is no fix %q", fix)
+}
