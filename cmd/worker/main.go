@@ -54,6 +54,8 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	case err == nil && flags.NArg() > 0:
 		err = fmt.Errorf("argument %q: allowed: flags only", flags.Arg(0))
 	}
+	probe := false
+	flags.Visit(func(f *flag.Flag) { probe = probe || f.Name == "health" })
 	if err != nil {
 		fmt.Fprintf(stderr, "worker: %s\n\n%s", err, usage)
 		return app.ExitUsage
@@ -65,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go stopOnSignal(cancel)
-	if *health != "" {
+	if probe { // also when an unset variable left the URL empty: a probe never starts a worker
 		err = app.Probe(ctx, *health)
 	} else {
 		err = app.Run(ctx, app.Options{Demo: *demo, Version: buildVersion(), Stdout: stdout, Stderr: stderr,

@@ -20,6 +20,8 @@ func TestRunOfTheCommandLine(t *testing.T) {
 		{"argument", []string{"start"}, 2, "", `argument "start": allowed: flags only`},
 		{"health of nobody", []string{"--health", "http://127.0.0.1:1/readyz"}, 1, "", "connection refused"},
 		{"health of no URL", []string{"--health", "::"}, 2, "", "--health"},
+		{"health of a host", []string{"--health", "localhost:8080/readyz"}, 2, "", `--health "localhost:8080/readyz": allowed: a URL`},
+		{"health of an unset variable", []string{"--health", ""}, 2, "", `--health "": allowed: a URL`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func isUnreachable(err error) bool {
 	return errors.As(err, &operation) || errors.As(err, &lookup) || errors.As(err, &certificate) || errors.As(err, &record) ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) ||
-		hasWord(err, "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN") ||
+		hasWord(err, "LOADING", "OOM", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN") ||
 		strings.Contains(err.Error(), "connection pool timeout") || strings.Contains(err.Error(), "redis: can't parse") ||
 		strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable")
 }
@@ -130,6 +130,10 @@ func describe(err error, address string) string {
 		return visible(fmt.Sprintf("Redis%s refused: %s: check user, password and the user's permissions in BELFRY_REDIS_URL", at, innermost(err)))
 	case errors.Is(err, context.DeadlineExceeded):
 		return visible(fmt.Sprintf("Redis%s did not answer in time: see whether it is up and reachable, or raise --timeout", at))
+	case hasWord(err, "OOM"):
+		return visible(fmt.Sprintf("Redis%s is full: free memory or raise its maxmemory", at))
+	case hasWord(err, "READONLY"):
+		return visible(fmt.Sprintf("Redis%s is a read-only replica: name the master in BELFRY_REDIS_URL", at))
 	case isUnreachable(err):
 		return visible(fmt.Sprintf("Redis%s cannot be reached: %s: check BELFRY_REDIS_URL or --redis, and that the server is up", at, innermost(err)))
 	}

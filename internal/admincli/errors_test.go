@@ -38,6 +38,8 @@ func TestExitCodes(t *testing.T) {
 		{"closed connection", io.EOF, 7, "cannot be reached"},
 		{"slow", fmt.Errorf("redisstore: list: %w", context.DeadlineExceeded), 7, "did not answer in time"},
 		{"loading", errors.New("LOADING Redis is loading the dataset in memory"), 7, "LOADING"},
+		{"full", fmt.Errorf("redisstore: put: %w", errors.New("OOM command not allowed when used memory > 'maxmemory'. script: 0294, on @user_script:4.")), 7, "is full: free memory"},
+		{"replica", fmt.Errorf("redisstore: put: %w", errors.New("READONLY You can't write against a read only replica.")), 7, "name the master"},
 		{"condition", codedErrorf(exitCondition, "refused"), 8, "refused"},
 		{"interrupted", errInterrupted, 130, "interrupted"},
 	}

@@ -79,6 +79,9 @@ func Run(ctx context.Context, options Options) error {
 	for _, warning := range settings.Warnings {
 		p.logger.Warn(warning)
 	}
+	if options.Demo && !settings.Redis.URL.IsZero() {
+		p.logger.Warn("--demo has a Redis of its own: BELFRY_REDIS_URL is not used", "redis", settings.Redis.URL.String())
+	}
 	return p.run(ctx)
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func Probe(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthHTTPTime)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
+	if err != nil || request.URL.Host == "" || request.URL.Scheme != "http" && request.URL.Scheme != "https" {
 		return &UsageError{fmt.Errorf("--health %q: allowed: a URL such as http://127.0.0.1:8080/readyz", url)}
 	}
 	response, err := http.DefaultClient.Do(request)
@@ -94,7 +95,7 @@ func Probe(ctx context.Context, url string) error {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what came is enough
-		return fmt.Errorf("app: %s answered %d: %s", url, response.StatusCode, text)
+		return fmt.Errorf("app: %s answered %d: %s", url, response.StatusCode, bytes.TrimSpace(text))
 	}
 	return nil
 }

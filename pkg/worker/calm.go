@@ -53,8 +53,8 @@ func (c *calm) pause(ctx context.Context, err error) {
 }
 
 // A quiet handler takes asynq's messages about failed connections, and all
-// while Redis is away, for debugging: the scheduler tells of an outage, once,
-// and asynq of each of its loops, for as long as it lasts.
+// warnings while Redis is away, for debugging: the scheduler tells of an
+// outage, once, and other loops each for themselves, for as long as it lasts.
 type quiet struct {
 	slog.Handler
 	away func() bool // whether the scheduler waits for Redis
@@ -65,7 +65,7 @@ var connectionFaults = []string{"dial tcp", "connection re", "i/o timeout", "EOF
 
 // Handle writes the record.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	fault := q.away()
+	fault := r.Level >= slog.LevelWarn && q.away()
 	r.Attrs(func(a slog.Attr) bool {
 		for _, text := range connectionFaults {
 			fault = fault || a.Key == "text" && strings.Contains(a.Value.String(), text)

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type elected struct {
 
 func (w *Worker) startElected(ctx context.Context) (*elected, error) {
 	elector, err := gocronx.NewElector(gocronx.ElectorOptions{Leases: w.store.Leases(), Name: electionName, Owner: w.options.ID,
-		Logger: w.options.Logger})
+		Logger: slog.New(quiet{w.options.Logger.Handler(), w.away})})
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}

@@ -78,9 +78,10 @@ func (w *Worker) announce(ctx context.Context, before bool) bool {
 			w.warnTimeZones(members, before)
 		}
 	}
-	if err != nil && before && ctx.Err() == nil {
+	if err != nil && before && ctx.Err() == nil && !w.away() {
 		w.options.Logger.Warn("the roster does not answer", "error", err)
 	}
+	w.unlisted.Store(&err)
 	return err == nil
 }
 

@@ -34,6 +34,7 @@ type Worker struct {
 	started  time.Time
 	running  atomic.Bool
 	draining atomic.Bool
+	unlisted atomic.Pointer[error] // why the last announcement failed; nil before the first
 
 	mu       sync.RWMutex
 	handlers map[string]asynq.Handler
@@ -161,7 +162,8 @@ func (w *Worker) dispatch(ctx context.Context, task *asynq.Task) error {
 }
 
 // Ready returns nil when the worker does its work: it runs, is not stopping,
-// reaches Redis, and its claim loop turns. It asks Redis, within ctx.
+// reaches a Redis that it may write to, and its claim loop turns. It asks Redis,
+// within ctx.
 func (w *Worker) Ready(ctx context.Context) error {
 	switch {
 	case !w.running.Load():
@@ -171,6 +173,10 @@ func (w *Worker) Ready(ctx context.Context) error {
 	}
 	if err := w.options.QueueRedis.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("worker: waiting for Redis: %w", err)
+	}
+	// A read-only replica answers all that reads, and a claim while nothing is due.
+	if err := w.unlisted.Load(); err != nil && *err != nil {
+		return fmt.Errorf("worker: waiting for Redis: %w", *err)
 	}
 	if w.scheduler == nil {
 		return nil
