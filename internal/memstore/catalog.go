@@ -143,7 +143,7 @@ func (d *data) write(r *record, updated *schedule.Compiled, now time.Time) sched
 		r.pause(schedule.PauseOptions{}, now)
 	}
 	if plan.SpecChanged {
-		r.apply(plan, before)
+		d.apply(r, plan, before)
 		r.waiting = false
 		r.endProbing()
 	}
@@ -158,9 +158,11 @@ func (d *data) write(r *record, updated *schedule.Compiled, now time.Time) sched
 }
 
 // apply moves the pending scheduled time as planned and records what that
-// passes over. A promise may have settled the first of those just before.
-func (r *record) apply(plan schedule.PutPlan, before *schedule.Compiled) {
+// passes over. The first of those may have an intent, of a claim that ended
+// just now or was handed back: it fires.
+func (d *data) apply(r *record, plan schedule.PutPlan, before *schedule.Compiled) {
 	if passed := plan.Superseded; passed != nil {
+		d.keepIntent(r)
 		v := *passed
 		if !v.First.After(r.hwm) && before != nil {
 			v.Count = max(0, v.Count-1)

@@ -58,7 +58,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 	if stopped && !r.next.IsZero() {
 		// A pending time that stays also keeps what delays it.
 		if plan := schedule.PlanResume(r.compiled, r.next, now); !plan.Next.Equal(r.next) {
-			r.apply(plan, r.compiled)
+			s.apply(r, plan, r.compiled)
 		}
 	}
 	s.drain(r, now) // nobody is told; the auditor enqueues it

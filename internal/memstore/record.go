@@ -205,10 +205,16 @@ func (d *data) promise(r *record) {
 	if r.token == 0 {
 		return
 	}
+	d.keepIntent(r)
+	r.unclaim()
+}
+
+// keepIntent lets the pending scheduled time stand as fired when it has an
+// intent: that may be in its queue already, and the auditor sees to it.
+func (d *data) keepIntent(r *record) {
 	if d.firings[r.pending()] != nil {
 		r.advance(r.next, schedule.VerdictFired, 0)
 	}
-	r.unclaim()
 }
 
 // openFiring enters a firing into the ledger.

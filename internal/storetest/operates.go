@@ -20,6 +20,8 @@ var operateCases = []testCase{
 	{"resume of an active schedule changes nothing", resumeActive},
 	{"an edit while claimed keeps the firing's promise", editPromise},
 	{"an edit of the spec while claimed keeps the promise and replaces what follows", editSpecPromise},
+	{"an edit of the spec keeps an intent whose claim was handed back", editHandedBack},
+	{"resume under missed skip keeps an intent whose claim was handed back", resumeHandedBack},
 	{"a schedule that is unknown cannot be operated", operateUnknown},
 	{"a schedule with a delay waits for its run to end", afterWaits},
 	{"a schedule with a delay goes on when its run is lost", afterLost},
@@ -196,6 +198,33 @@ func editSpecPromise(e *env) {
 	e.none("before the new time")
 	e.advance(time.Hour)
 	wantTime(e, "ScheduledAt", e.claimOne(claim.ClaimFire).ScheduledAt, Epoch.Add(time.Hour))
+}
+
+// Whether the task of a claim that was handed back arrived is unknown: its
+// scheduled time must not get a verdict that says that it did not run.
+func editHandedBack(e *env) {
+	e.put(every("a"))
+	e.advance(3*period + time.Second)
+	c := e.claimOne(claim.ClaimFire)
+	e.release(claim.Release{Schedule: "a", Token: c.Token, EnqueueFailed: true, Error: "refused", NotBefore: slot(9)})
+	changed := every("a")
+	changed.Specs[0].Every = time.Hour
+	wantTime(e, "NextAt", e.put(changed).NextAt, Epoch.Add(time.Hour))
+	e.verdicts("a", span(1, 0, 1, 1), span(schedule.VerdictSuperseded, 0, 2, 3))
+	e.runToEnd(c.Firing(), claim.OutcomeSucceeded)
+	want(e, "Open", e.status("a").Open, 0)
+}
+
+func resumeHandedBack(e *env) {
+	e.put(every("a", func(s *schedule.Schedule) { s.Missed = schedule.MissedSkip }))
+	e.advance(period)
+	c := e.claimOne(claim.ClaimFire)
+	e.release(claim.Release{Schedule: "a", Token: c.Token})
+	e.pause("a", schedule.PauseOptions{})
+	e.advance(3*period + time.Second)
+	wantTime(e, "NextAt", e.resume("a").NextAt, slot(5))
+	e.verdicts("a", span(1, 0, 1, 1), span(schedule.VerdictPaused, 0, 2, 4))
+	e.runToEnd(c.Firing(), claim.OutcomeSucceeded)
 }
 
 func operateUnknown(e *env) {

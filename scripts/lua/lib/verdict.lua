@@ -61,13 +61,18 @@ local function advance_range(r, range)
   record(r, range.verdict, range.why, range.first_ms, range.last_ms, range.count)
 end
 
--- promise ends a claim that an operator's act meets. An intent may be in its
--- queue already, so it stands as fired and the auditor sees to it; a claim
--- without one is dropped and its scheduled time stays pending.
-local function promise(r)
-  if r.token == 0 then return end
+-- keep_intent lets the pending time stand as fired when it has an intent: that
+-- may be in its queue already, and the auditor sees to it.
+local function keep_intent(r)
   if r.next_ms > r.high_water_ms and get_firing(firing_of(r, decimal(r.next_ms))) then
     advance(r, r.next_ms, FIRED, 0)
   end
+end
+
+-- promise ends a claim that an operator's act meets. An intent is kept; a claim
+-- without one is dropped and its scheduled time stays pending.
+local function promise(r)
+  if r.token == 0 then return end
+  keep_intent(r)
   set_token(r, 0)
 end
