@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
@@ -15,12 +14,12 @@ const (
 
 // fullJitter returns a random pause below a bound that doubles with each
 // attempt (0 is the first), so that a fleet does not come back in step.
-func fullJitter(attempt int) time.Duration {
+func fullJitter(attempt int, draw func(time.Duration) time.Duration) time.Duration {
 	bound := longestPause
 	if attempt < 6 {
 		bound = min(bound, firstPause<<attempt)
 	}
-	return 1 + rand.N(bound)
+	return 1 + draw(bound)
 }
 
 // How long a schedule that failed is put aside.

@@ -179,7 +179,7 @@ func (b *batchWork) complete(ctx context.Context, decisions []decision) (claim.C
 		if err == nil && len(result.Outcomes) == len(decisions) {
 			return result, true
 		}
-		if !pause(ctx, fullJitter(attempt)) {
+		if !pause(ctx, fullJitter(attempt, b.s.draw)) {
 			b.s.counters.stale.Add(int64(len(decisions)))
 			b.s.logger.Warn("claims were not completed; the next worker does it", "claims", len(decisions), "error", err)
 			return claim.CompleteResult{}, false

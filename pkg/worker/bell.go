@@ -62,7 +62,7 @@ func (s *Scheduler) listen(ctx context.Context, b *bell) {
 			s.hear(ctx, b, wake)
 			b.connect(nil)
 		}
-		if !pause(ctx, fullJitter(attempt)) {
+		if !pause(ctx, fullJitter(attempt, s.draw)) {
 			return
 		}
 	}

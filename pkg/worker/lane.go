@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -128,13 +127,19 @@ func (l *lane) sleep(ctx context.Context, next time.Time) {
 	nap := l.s.nap(l.bell)
 	// Nobody waits for the end of a nap, so a little noise keeps the fleet
 	// from asking in step.
-	wait := nap + rand.N(20*time.Millisecond)
+	wait := nap + l.s.draw(20*time.Millisecond)
 	if !next.IsZero() {
 		due := max(time.Until(next), 0)
 		if due > 0 {
 			due = max(due, shortest)
 		}
 		wait = min(wait, due+l.s.ranking.wait(l.shard))
+	}
+	select {
+	case <-l.bell.ropes[l.shard]: // rung while it claimed: one look answers that and what is due
+		pause(ctx, l.s.ranking.wait(l.shard))
+		return
+	default:
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -13,6 +13,7 @@ type outage struct {
 	logger   *slog.Logger
 	observer Observer
 	now      func() time.Time
+	draw     func(time.Duration) time.Duration
 
 	mu    sync.Mutex
 	since time.Time // zero: it answers
@@ -35,7 +36,7 @@ func (o *outage) failed(ctx context.Context, err error, attempt int) bool {
 		o.logger.Warn("waiting for Redis", "error", err)
 		o.observer.Waiting(err)
 	}
-	return pause(ctx, fullJitter(attempt))
+	return pause(ctx, fullJitter(attempt, o.draw))
 }
 
 // recovered notes that a call succeeded.

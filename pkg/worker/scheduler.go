@@ -58,6 +58,9 @@ type SchedulerOptions struct {
 	// SimulationNow replaces the clock that claims are trusted by. Leave it
 	// nil outside simulations.
 	SimulationNow func() time.Time
+	// SimulationDraw replaces the randomness of sleeps: it returns a duration
+	// from 0 up to the bound, exclusive. Leave it nil outside simulations.
+	SimulationDraw func(bound time.Duration) time.Duration
 }
 
 // A Scheduler claims due schedules and gets their firings enqueued. It runs no
@@ -72,6 +75,7 @@ type Scheduler struct {
 	logger   *slog.Logger
 	observer Observer
 	now      func() time.Time
+	draw     func(bound time.Duration) time.Duration // in [0, bound)
 
 	started  atomic.Bool
 	stopping atomic.Bool
@@ -88,11 +92,14 @@ func NewScheduler(options SchedulerOptions) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{options: options, claims: options.Claims, cache: newCache(options.Definitions),
-		ranking: ranking{self: options.ID}, logger: options.Logger, observer: options.Observer, now: options.SimulationNow}
+		ranking: ranking{self: options.ID}, logger: options.Logger, observer: options.Observer, now: options.SimulationNow, draw: options.SimulationDraw}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.outage = &outage{logger: s.logger, observer: s.observer, now: s.now}
+	if s.draw == nil {
+		s.draw = rand.N[time.Duration]
+	}
+	s.outage = &outage{logger: s.logger, observer: s.observer, now: s.now, draw: s.draw}
 	return s, nil
 }
 
