@@ -131,6 +131,9 @@ func (s *Store) open(ctx context.Context) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
+	if name, _ := stored.at(0).(string); name == restoring {
+		return nil, fmt.Errorf("redisstore: %s: namespace %q: wait, or run the restore again: %w", doing, s.options.Namespace, ErrRestoring)
+	}
 	storedFormat, shards := stored.number(0), stored.number(1)
 	if stored.err != nil || shards < 1 || shards > maxShards {
 		return nil, fmt.Errorf("redisstore: %s: namespace %q holds something else than a Belfry configuration", doing, s.options.Namespace)
