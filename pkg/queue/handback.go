@@ -30,6 +30,24 @@ type HandBackError struct {
 // minHandBack keeps a task that nobody can run from spinning.
 const minHandBack = time.Second
 
+// A task of a type that this process has no handler for comes back later the
+// longer it has waited. Where nobody has one such tasks pile up, and each of
+// them is taken and handed back again and again: with a second between, five
+// thousand of them kept a queue so busy that its other tasks were late.
+const (
+	unservedShare = 10 // of the time waited
+	maxUnserved   = 15 * time.Second
+)
+
+// unservedPause is the time until such a task is delivered again. The
+// scheduled time of a manual run is zero.
+func unservedPause(scheduledAt, now time.Time) time.Duration {
+	if scheduledAt.IsZero() {
+		return minHandBack
+	}
+	return min(max(now.Sub(scheduledAt)/unservedShare, minHandBack), maxUnserved)
+}
+
 // Error says why the task was handed back.
 func (e *HandBackError) Error() string {
 	text := fmt.Sprintf("queue: firing %s handed back for %s: %s", e.Firing, e.After, e.Reason)

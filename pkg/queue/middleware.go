@@ -116,7 +116,7 @@ func (m *Middleware) Wrap(next asynq.Handler) asynq.Handler {
 		if m.handles != nil && !m.handles(task.Type()) {
 			// The ledger has it as enqueued or waiting, with an audit time, so
 			// that nothing need be recorded even when asynq drops the task.
-			return d.handBack("no handler here for type "+task.Type(), minHandBack, nil)
+			return d.handBack("no handler here for type "+task.Type(), unservedPause(d.firing.ScheduledAt, time.Now()), nil)
 		}
 		return m.process(ctx, next, d)
 	})

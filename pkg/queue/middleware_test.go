@@ -302,6 +302,36 @@ func TestUnknownTypeIsHandedBack(t *testing.T) {
 	}
 }
 
+// Tasks of a type that nobody serves pile up, so each must cost less the longer
+// it waits.
+func TestUnknownTypeIsDeliveredLessAndLessOften(t *testing.T) {
+	inBubble(t, definition(), func(b *bench) {
+		id := claim.ScheduledFiring(b.definition.ID, 7, time.Now())
+		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
+		b.push(id)
+		var deliveries, known atomic.Int64
+		m := b.middleware(func(o *MiddlewareOptions) {
+			o.Handles = func(string) bool { deliveries.Add(1); return known.Load() == 1 }
+		})
+		var seen counter
+		stop := b.serve(m, seen.wrap(func(context.Context, *asynq.Task) error { return nil }))
+		time.Sleep(5 * time.Second)
+		if n := deliveries.Load(); n < 3 {
+			b.t.Errorf("%d deliveries in the first 5 s, want about one a second", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := deliveries.Load(); n > 100 {
+			b.t.Errorf("%d deliveries in ten minutes, want at most 100", n)
+		}
+		known.Store(1) // a worker with the handler joins
+		time.Sleep(maxUnserved + 3*time.Second)
+		stop()
+		if seen.of(id) != 1 {
+			b.t.Errorf("%d runs once the type is known, want 1", seen.of(id))
+		}
+	})
+}
+
 func TestDamagedHeadersAreArchived(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
 		task := asynq.NewTaskWithHeaders("x", nil, map[string]string{HeaderFiring: "not a firing\n"})

@@ -92,7 +92,7 @@ func (a *attempt) judge(d delivery, life *life, ctx context.Context) {
 		a.outcome = claim.OutcomeSucceeded
 	case errors.Is(a.err, asynq.ErrHandlerNotFound):
 		a.handBack, a.outcome = true, claim.OutcomeRetrying
-		a.err = d.handBack("no handler here for type "+d.task.Type(), minHandBack, a.err)
+		a.err = d.handBack("no handler here for type "+d.task.Type(), unservedPause(a.ScheduledAt, time.Now()), a.err)
 	case life.asked():
 		a.outcome = claim.OutcomeCancelled
 	case errors.Is(a.err, asynq.SkipRetry), errors.Is(a.err, asynq.RevokeTask):
