@@ -18,6 +18,8 @@ type batchWork struct {
 	batch claim.Batch
 	hold  *hold
 	soon  *earliest // when the shard has work again
+
+	calendars int64 // version of those that the decisions were made with
 }
 
 // run plans, enqueues and completes. Every claim ends completed, released, or,
@@ -28,7 +30,7 @@ func (b *batchWork) run(ctx context.Context) {
 		b.releaseAll(b.batch.Claims)
 		return
 	}
-	definitions, err := b.s.cache.load(ctx, b.batch.Claims)
+	definitions, calendars, err := b.s.cache.load(ctx, b.batch.Claims, b.batch.Calendars)
 	if err != nil {
 		b.s.logger.Warn("definitions could not be read; their claims go back", "claims", len(b.batch.Claims), "error", err)
 		for _, c := range b.batch.Claims {
@@ -36,13 +38,18 @@ func (b *batchWork) run(ctx context.Context) {
 		}
 		return
 	}
-	b.carryOut(ctx, b.decide(definitions), true)
+	b.calendars = calendars
+	b.carryOut(ctx, b.decide(b.batch.Claims, definitions), mostDecisions)
 }
 
+// mostDecisions is how often a batch is decided. More than twice takes
+// calendars that change all the time; the rest waits for a moment then.
+const mostDecisions = 4
+
 // decide plans every claim, and puts those aside that cannot be planned.
-func (b *batchWork) decide(definitions []*definition) []decision {
-	decisions := make([]decision, 0, len(b.batch.Claims))
-	for i, c := range b.batch.Claims {
+func (b *batchWork) decide(claims []claim.Claim, definitions []*definition) []decision {
+	decisions := make([]decision, 0, len(claims))
+	for i, c := range claims {
 		d := definitions[i]
 		if d == nil {
 			b.isolate(c, errNoDefinition) // deleted meanwhile, or else the store is damaged
@@ -63,9 +70,9 @@ func (b *batchWork) decide(definitions []*definition) []decision {
 	return decisions
 }
 
-// carryOut enqueues what fires and completes all. The store may answer that a
-// scheduled time must fire after all; that is done once more, without again.
-func (b *batchWork) carryOut(ctx context.Context, decisions []decision, again bool) {
+// carryOut enqueues what fires and completes all. The store may answer that
+// something has to be decided again; that is done while attempts are left.
+func (b *batchWork) carryOut(ctx context.Context, decisions []decision, attempts int) {
 	decisions = b.push(ctx, decisions)
 	decisions = b.trusted(decisions)
 	if len(decisions) == 0 {
@@ -75,37 +82,42 @@ func (b *batchWork) carryOut(ctx context.Context, decisions []decision, again bo
 	if !ok {
 		return
 	}
-	var mustFire []decision
+	var again []claim.Claim
+	calendars := b.calendars
 	for i := range decisions {
-		if result.Outcomes[i] == claim.CompleteMustFire && again {
-			if made, ok := b.mustFire(ctx, decisions[i].claim); ok {
-				mustFire = append(mustFire, made)
-			}
-			continue
+		c := decisions[i].claim
+		switch outcome := result.Outcomes[i]; {
+		case outcome == claim.CompleteMustFire && attempts > 1:
+			c.Again = true // an earlier claimer may have enqueued it
+			again = append(again, c)
+		case outcome == claim.CompleteCalendar && attempts > 1:
+			// What was enqueued fires, whatever the calendars say now.
+			c.Again = c.Again || decisions[i].planned.Push
+			again, calendars = append(again, c), b.calendars+1
+		default:
+			b.settled(ctx, &decisions[i], outcome)
 		}
-		b.settled(ctx, &decisions[i], result.Outcomes[i])
 	}
 	b.enqueueReleased(ctx, result.Released)
-	if len(mustFire) > 0 {
-		b.carryOut(ctx, mustFire, false)
-	}
+	b.decideAgain(ctx, again, calendars, attempts-1)
 }
 
-// mustFire decides anew for a claim whose decision the store refused, since an
-// earlier claimer may have enqueued it.
-func (b *batchWork) mustFire(ctx context.Context, c claim.Claim) (decision, bool) {
-	c.Again = true
-	definitions, err := b.s.cache.load(ctx, []claim.Claim{c})
-	if err != nil || definitions[0] == nil || definitions[0].err != nil {
-		b.later(c, firstPause)
-		return decision{}, false
+// decideAgain decides anew what the store refused, with calendars of at least
+// the given version.
+func (b *batchWork) decideAgain(ctx context.Context, claims []claim.Claim, calendars int64, attempts int) {
+	if len(claims) == 0 {
+		return
 	}
-	made, err := decide(definitions[0].compiled, c, b.batch.Now)
+	definitions, version, err := b.s.cache.load(ctx, claims, calendars)
 	if err != nil {
-		b.isolate(c, err)
-		return decision{}, false
+		b.s.logger.Warn("definitions could not be read; their claims go back", "claims", len(claims), "error", err)
+		for _, c := range claims {
+			b.later(c, firstPause)
+		}
+		return
 	}
-	return made, true
+	b.calendars = version
+	b.carryOut(ctx, b.decide(claims, definitions), attempts)
 }
 
 // push enqueues the firings among the decisions, higher priority first, and
@@ -170,7 +182,7 @@ func (b *batchWork) trusted(decisions []decision) []decision {
 // complete tells the store what was decided. It repeats the same call until
 // the store answers or the claims are not trusted any more.
 func (b *batchWork) complete(ctx context.Context, decisions []decision) (claim.CompleteResult, bool) {
-	request := claim.CompleteRequest{AuditBuffered: auditOverlap}
+	request := claim.CompleteRequest{AuditBuffered: auditOverlap, Calendars: b.calendars}
 	for i := range decisions {
 		request.Completions = append(request.Completions, decisions[i].completion())
 	}

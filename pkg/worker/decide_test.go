@@ -81,7 +81,7 @@ func TestRankingSpreadsShards(t *testing.T) {
 }
 
 func TestCacheForgetsTheUnused(t *testing.T) {
-	c := newCache(nil)
+	c := newCache(nil, nil)
 	c.store("used", &definition{version: 1})
 	for i := range 3 * half {
 		c.store(schedule.ID("x"+time.Duration(i).String()), &definition{})

@@ -19,41 +19,52 @@ type Definitions interface {
 type definition struct {
 	generation int64
 	version    int64
+	named      bool  // it names calendars
+	calendars  int64 // the version of those that it was compiled with
 	compiled   *schedule.Compiled
 	err        error
 }
 
 // fits reports whether the definition is the claimed one or a later edit of
-// it. A claim is a promise: after an edit the firing happens as edited.
-func (d *definition) fits(c claim.Claim) bool {
-	return d.generation == c.Generation && d.version >= c.Version
+// it, with calendars that are new enough. A claim is a promise: after an edit
+// the firing happens as edited.
+func (d *definition) fits(c claim.Claim, calendars int64) bool {
+	return d.generation == c.Generation && d.version >= c.Version && (!d.named || d.calendars >= calendars)
 }
 
 // half is the number of definitions in one half of the cache.
 const half = 8192
 
-// A cache holds compiled definitions. Of its two halves the older one is
-// dropped when the newer one is full, so what is used stays.
+// A cache holds compiled definitions, and the calendars that they are compiled
+// with. Of its two halves the older one is dropped when the newer one is full,
+// so what is used stays.
 type cache struct {
-	source Definitions
+	source  Definitions
+	almanac almanac
 
 	mu    sync.Mutex
 	newer map[schedule.ID]*definition
 	older map[schedule.ID]*definition
 }
 
-func newCache(source Definitions) *cache {
-	return &cache{source: source, newer: map[schedule.ID]*definition{}}
+func newCache(source Definitions, calendars schedule.CalendarReader) *cache {
+	return &cache{source: source, almanac: almanac{source: calendars}, newer: map[schedule.ID]*definition{}}
 }
 
-// load returns the definitions of the claimed schedules, in order. One is nil
-// when its schedule, or its generation, does not exist any more.
-func (c *cache) load(ctx context.Context, claims []claim.Claim) ([]*definition, error) {
+// load returns the definitions of the claimed schedules, in order, and the
+// version of the calendars that all of them are compiled with, which is at
+// least the given one. A definition is nil when its schedule, or its
+// generation, does not exist any more.
+func (c *cache) load(ctx context.Context, claims []claim.Claim, atLeast int64) ([]*definition, int64, error) {
+	calendars, err := c.almanac.read(ctx, atLeast)
+	if err != nil {
+		return nil, 0, err
+	}
 	out := make([]*definition, len(claims))
 	var missing []schedule.ID
 	c.mu.Lock()
 	for i, cl := range claims {
-		if d := c.lookup(cl.Schedule); d != nil && d.fits(cl) {
+		if d := c.lookup(cl.Schedule); d != nil && d.fits(cl, calendars.version) {
 			out[i] = d
 		} else {
 			missing = append(missing, cl.Schedule)
@@ -61,39 +72,49 @@ func (c *cache) load(ctx context.Context, claims []claim.Claim) ([]*definition, 
 	}
 	c.mu.Unlock()
 	if len(missing) == 0 {
-		return out, nil
+		return out, calendars.version, nil
 	}
 	entries, err := c.source.GetMany(ctx, missing)
 	if err != nil {
-		return nil, fmt.Errorf("worker: read definitions: %w", err)
+		return nil, 0, fmt.Errorf("worker: read definitions: %w", err)
 	}
 	for i, cl := range claims {
 		entry, ok := entries[cl.Schedule]
 		if out[i] != nil || !ok {
 			continue
 		}
-		d := compile(entry)
+		d := compile(entry, calendars)
+		if d.err != nil && d.named {
+			// A calendar may be newer than what the shard knew at the claim.
+			if newer, err := c.almanac.read(ctx, calendars.version+1); err == nil {
+				d = compile(entry, newer)
+			}
+		}
 		c.store(cl.Schedule, d)
-		if d.fits(cl) {
+		if d.fits(cl, calendars.version) {
 			out[i] = d
 		}
 	}
-	return out, nil
+	return out, calendars.version, nil
 }
 
-// compile never panics: one bad definition must not stop the others.
-func compile(entry schedule.Entry) (d *definition) {
-	d = &definition{generation: entry.Status.Generation, version: entry.Status.Version}
+// compile never panics: one bad definition must not stop the others. Whether
+// the calendars are there it sees for itself; the entry may be older.
+func compile(entry schedule.Entry, calendars calendarSet) (d *definition) {
+	d = &definition{generation: entry.Status.Generation, version: entry.Status.Version,
+		named: len(entry.Schedule.CalendarNames()) > 0, calendars: calendars.version}
 	defer func() {
 		if p := recover(); p != nil {
 			d.compiled, d.err = nil, fmt.Errorf("worker: definition of %s panicked: %v", entry.Schedule.ID, p)
 		}
 	}()
-	if entry.Invalid != nil {
-		d.err = fmt.Errorf("worker: definition of %s cannot be used: %w", entry.Schedule.ID, entry.Invalid)
-		return d
+	err := entry.Invalid
+	if err == nil || d.named {
+		d.compiled, err = schedule.Compile(entry.Schedule, calendars.all)
 	}
-	d.compiled, d.err = schedule.Compile(entry.Schedule, nil)
+	if err != nil {
+		d.compiled, d.err = nil, fmt.Errorf("worker: definition of %s cannot be used: %w", entry.Schedule.ID, err)
+	}
 	return d
 }
 

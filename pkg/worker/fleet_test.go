@@ -135,7 +135,7 @@ func (f *fleet) member(name string, change func(*worker.SchedulerOptions)) *memb
 	f.t.Helper()
 	m := &member{name: name, fleet: f, done: make(chan error, 1), observer: &observer{}}
 	faulty := &faultyStore{Store: f.store, m: m}
-	options := worker.SchedulerOptions{Definitions: faulty, Claims: faulty, Settler: f.store, Waker: faulty,
+	options := worker.SchedulerOptions{Definitions: faulty, Calendars: faulty, Claims: faulty, Settler: f.store, Waker: faulty,
 		Enqueuer: m, Auditor: &auditor{f, m}, ID: name, KeepRuns: 5, Observer: m.observer}
 	if change != nil {
 		change(&options)

@@ -18,6 +18,8 @@ const (
 	announceTime = 5 * time.Second  // bounds one announcement
 	memberAge    = 25 * time.Second // a member unseen for longer is gone
 	countsCron   = "0 */5 * * * *"  // every 5 min
+	finishCron   = "5/10 * * * * *" // every 10 s, between the announcements
+	finishTime   = 30 * time.Second // bounds the work on unfinished changes of calendars
 	stopTime     = 2 * time.Second  // for jobs under way
 )
 
@@ -41,6 +43,7 @@ func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
 	}{
 		{"announce", announceCron, func() { announced = w.announce(ctx, announced) }},
 		{"counts", countsCron, w.logCounts},
+		{"calendars", finishCron, func() { w.finishCalendars(ctx) }},
 	}
 	for _, job := range jobs {
 		options := []gocron.JobOption{gocron.WithName(job.name), gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})),
@@ -83,6 +86,19 @@ func (w *Worker) announce(ctx context.Context, before bool) bool {
 	}
 	w.unlisted.Store(&err)
 	return err == nil
+}
+
+// finishCalendars carries out changes of calendars whose writer stopped
+// half-way, since nobody else may come.
+func (w *Worker) finishCalendars(ctx context.Context) {
+	if w.scheduler == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	if err := w.store.FinishCalendars(ctx); err != nil && ctx.Err() == nil {
+		w.options.Logger.Warn("a change of calendars is not finished; the next look goes on", "error", err)
+	}
 }
 
 // logCounts writes a line of totals, so that a log shows that work goes on.

@@ -44,6 +44,8 @@ type SchedulerOptions struct {
 	Enqueuer    Enqueuer
 	Auditor     Auditor
 
+	Calendars schedule.CalendarReader // that definitions name; nil: there are none
+
 	ID         string        // of this worker, unique in the fleet; needed
 	ClaimTTL   time.Duration // 0 is 10 s; at least 1 s
 	Batch      int           // schedules per claim; 0 is 100, at most 500
@@ -91,7 +93,7 @@ func NewScheduler(options SchedulerOptions) (*Scheduler, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{options: options, claims: options.Claims, cache: newCache(options.Definitions),
+	s := &Scheduler{options: options, claims: options.Claims, cache: newCache(options.Definitions, options.Calendars),
 		ranking: ranking{self: options.ID}, logger: options.Logger, observer: options.Observer, now: options.SimulationNow, draw: options.SimulationDraw}
 	if s.now == nil {
 		s.now = time.Now

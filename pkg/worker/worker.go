@@ -77,7 +77,7 @@ func New(options Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.scheduler, err = NewScheduler(SchedulerOptions{Definitions: store, Claims: store, Settler: store, Waker: store,
+	w.scheduler, err = NewScheduler(SchedulerOptions{Definitions: store, Calendars: store, Claims: store, Settler: store, Waker: store,
 		Enqueuer: enqueuer, Auditor: auditor, ID: options.ID, ClaimTTL: options.ClaimTTL, Batch: options.Batch,
 		AuditAfter: options.AuditAfter, IdleSleep: options.IdleSleep, Grace: options.grace(), KeepRuns: options.KeepRuns,
 		Logger: options.Logger, Observer: options.Observer, SimulationNow: options.SimulationNow})
