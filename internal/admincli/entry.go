@@ -64,15 +64,18 @@ func millis(t time.Time) *int64 {
 	return &ms
 }
 
-// entryJSON renders an entry as the definition with the status behind it.
-func (s *session) entryJSON(e schedule.Entry) (json.RawMessage, error) {
+// A scheduleJSON is a definition with the status behind it.
+type scheduleJSON struct{ json.RawMessage }
+
+// entryJSON renders an entry.
+func (s *session) entryJSON(e schedule.Entry) (scheduleJSON, error) {
 	definition := e.Schedule
 	// What an operator paused is paused, whatever the definition said when it
 	// was put; applying the output then leaves it as it is.
 	definition.Paused = e.Status.State == schedule.StatePaused
 	head, err := marshal(definition)
 	if err != nil {
-		return nil, err
+		return scheduleJSON{}, err
 	}
 	status := e.Status
 	in := s.location(s.read(e.Schedule).zoneAt(status.NextAt))
@@ -95,9 +98,9 @@ func (s *session) entryJSON(e schedule.Entry) (json.RawMessage, error) {
 	}
 	tail, err := marshal(view)
 	if err != nil {
-		return nil, err
+		return scheduleJSON{}, err
 	}
-	return concat(head, tail), nil
+	return scheduleJSON{concat(head, tail)}, nil
 }
 
 // concat joins two JSON objects.

@@ -36,6 +36,10 @@ type Env struct {
 	TimeZoneData func() string
 	// ConfigDir is where the file of contexts is; "" is nowhere.
 	ConfigDir string
+
+	// printed is told what a command renders for machines, from which tests
+	// make its schema; nil: nobody is.
+	printed func(command string, value any)
 }
 
 // A Terminal tells which streams are terminals.

@@ -35,6 +35,9 @@ func (s *session) tabular() bool {
 
 // emit writes the result in the wanted format.
 func (s *session) emit(v view) error {
+	if s.env.printed != nil {
+		s.env.printed(s.command, v.data)
+	}
 	switch s.flags.format {
 	case formatJSON, formatJSONL, formatYAML:
 		text, err := marshal(v.data)
@@ -131,6 +134,7 @@ type arrayWriter struct {
 	w      io.Writer
 	format string // json, jsonl or yaml
 	count  int
+	added  func(v any) // is told each element; nil: nobody is
 }
 
 // newArray returns a writer for the wanted format, or nil when that is none of
@@ -138,7 +142,11 @@ type arrayWriter struct {
 func (s *session) newArray() *arrayWriter {
 	switch s.flags.format {
 	case formatJSON, formatJSONL, formatYAML:
-		return &arrayWriter{w: s.out, format: s.flags.format}
+		a := &arrayWriter{w: s.out, format: s.flags.format}
+		if s.env.printed != nil {
+			a.added = func(v any) { s.env.printed(s.command, []any{v}) }
+		}
+		return a
 	}
 	return nil
 }
@@ -149,6 +157,9 @@ func (a *arrayWriter) add(v any) error {
 		return fmt.Errorf("render the result: %w", err)
 	}
 	a.count++
+	if a.added != nil {
+		a.added(v)
+	}
 	switch a.format {
 	case formatYAML:
 		return writeYAML(a.w, append(append([]byte("["), text...), ']'))

@@ -31,6 +31,7 @@ type rig struct {
 	input    io.Reader // instead of stdin
 	environ  map[string]string
 	open     func(context.Context, Target) (*Stores, error) // nil: stores and openErr
+	printed  func(command string, value any)
 }
 
 func newRig(t *testing.T) *rig {
@@ -92,7 +93,7 @@ func (r *rig) runContext(ctx context.Context, args ...string) result {
 	}
 	env := Env{Stdin: input, Stdout: &stdout, Stderr: &stderr, Terminal: r.terminal, Now: r.clock,
 		Local: time.FixedZone("LOC", 2*3600), User: "ana", Environ: r.environ, Version: "v0.0.0-test",
-		TimeZoneData: func() string { return "cafe0123" },
+		TimeZoneData: func() string { return "cafe0123" }, printed: r.printed,
 		Open: func(ctx context.Context, target Target) (*Stores, error) {
 			r.opened++
 			if r.open != nil {

@@ -32,7 +32,7 @@ func (s *session) get(args []string) error {
 		return err
 	}
 	v := view{table: func(w io.Writer) { s.showEntries(w, entries) }}
-	var views []any
+	var views []scheduleJSON
 	for _, e := range entries {
 		text, err := s.entryJSON(e)
 		if err != nil {

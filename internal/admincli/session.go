@@ -41,6 +41,7 @@ func (f *globalFlags) register(root *cobra.Command) {
 // A session is one run of the program.
 type session struct {
 	env     Env
+	command string // its path, such as "admin schedule list"
 	ctx     context.Context
 	out     *stickyWriter
 	err     io.Writer
@@ -62,7 +63,8 @@ type session struct {
 }
 
 // start checks the global flags before any command runs.
-func (s *session) start(*cobra.Command) error {
+func (s *session) start(cmd *cobra.Command) error {
+	s.command = cmd.CommandPath()
 	if err := oneOf("output", s.flags.format, formats...); err != nil {
 		return err
 	}
