@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"reflect"
@@ -27,7 +28,7 @@ func Load(environ map[string]string) (Worker, error) {
 	worker, err := env.ParseAsWithOptions[Worker](env.Options{Environment: values})
 	problems = append(problems, explain(err, fields, values)...)
 	if len(problems) > 0 {
-		return Worker{}, errors.Join(problems...)
+		return Worker{}, errors.Join(append(problems, boundsOfTheRest(problems, values)...)...)
 	}
 	problems = checkBounds(reflect.ValueOf(worker))
 	problems = append(problems, checkRelations(worker)...)
@@ -36,6 +37,23 @@ func Load(environ map[string]string) (Worker, error) {
 	}
 	worker.Warnings = unknownVariables(fields, environ)
 	return worker, nil
+}
+
+// boundsOfTheRest holds the settings that could be read against their bounds,
+// so that one that could not does not hide them.
+func boundsOfTheRest(problems []error, values map[string]string) []error {
+	rest := maps.Clone(values)
+	for _, problem := range problems {
+		var refused *schedule.FieldError
+		if errors.As(problem, &refused) {
+			delete(rest, refused.Field)
+		}
+	}
+	worker, err := env.ParseAsWithOptions[Worker](env.Options{Environment: rest})
+	if err != nil {
+		return nil
+	}
+	return checkBounds(reflect.ValueOf(worker))
 }
 
 // A field is one setting as the tags describe it.

@@ -199,3 +199,12 @@ func TestDocumentIsCurrent(t *testing.T) {
 		t.Errorf("docs/CONFIGURATION.md differs from the code; run go test ./internal/config -update:\n%s", diff)
 	}
 }
+
+func TestAnUnreadableSettingHidesNoOther(t *testing.T) {
+	_, err := Load(map[string]string{"BELFRY_DRAIN": "x", "BELFRY_SHARDS": "300", "BELFRY_CLAIM_TTL": "1ms"})
+	for _, variable := range []string{"BELFRY_DRAIN", "BELFRY_SHARDS", "BELFRY_CLAIM_TTL"} {
+		if err == nil || !strings.Contains(err.Error(), variable) {
+			t.Errorf("Load() = %v, want a line about %s", err, variable)
+		}
+	}
+}

@@ -110,7 +110,9 @@ func (d SpecDefinition) build(field string, id ID, location *time.Location) (Spe
 		}
 	}
 	switch {
-	case set != 1:
+	case set == 0:
+		return nil, &FieldError{Field: field, Value: "nothing", Allowed: "one of cron, every (from " + FormatDuration(MinInterval) + "), at and after (more than 0s)"}
+	case set > 1:
 		return nil, &FieldError{Field: field, Value: itoa(set) + " of them", Allowed: "exactly one of cron, every, at and after"}
 	case !d.Anchor.IsZero() && d.Every == 0:
 		return nil, &FieldError{Field: field + ".anchor", Value: formatInstant(d.Anchor), Allowed: "an anchor only with every"}

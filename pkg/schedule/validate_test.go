@@ -265,3 +265,10 @@ func TestValidateNeverPanics(t *testing.T) {
 		}
 	})
 }
+
+func TestASpecThatSaysNoTimeNamesWhatIsNeeded(t *testing.T) {
+	_, err := Compile(Schedule{ID: "a", Type: "t", Specs: []SpecDefinition{{}}}, nil)
+	if all := fieldErrors(t, err); len(all) != 1 || all[0].Value != "nothing" || !strings.Contains(all[0].Allowed, "after (more than 0s)") {
+		t.Errorf("Compile() = %v, want one refusal that says what a spec needs", err)
+	}
+}
