@@ -63,9 +63,10 @@ type Stores struct {
 	// Leases and Periodic may be nil when no command needs them.
 	Leases   LeaseStore
 	Periodic claim.PeriodicStore
-	// Server and Tasks may be nil when no command needs them.
+	// Server, Tasks and Archive may be nil when no command needs them.
 	Server  Server
 	Tasks   TaskStore
+	Archive Archive
 	Address string // for messages; holds no password
 	Close   func() error
 }

@@ -29,7 +29,7 @@ func OpenRedis(ctx context.Context, target Target) (*Stores, error) {
 		return nil, &unreachableError{address: loaded.Redis.URL.String(), err: err}
 	}
 	return &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Leases: store.Leases(), Periodic: store.Periodic(),
-		Server: &redisServer{client: client, store: store}, Tasks: asynq.NewInspectorFromRedisClient(client),
+		Server: &redisServer{client: client, store: store}, Tasks: asynq.NewInspectorFromRedisClient(client), Archive: store,
 		Address: loaded.Redis.URL.String(), Close: client.Close}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -161,4 +162,34 @@ func address(t *testing.T, client redis.UniversalClient) string {
 		t.Fatalf("the client is %T", client)
 	}
 	return single.Options().Addr
+}
+
+// A backup of a real server is restored into another namespace, which then has
+// the same schedules.
+func TestBackupOnRedis(t *testing.T) {
+	rows := readFleet(t)
+	r, _ := onRedis(t)
+	t.Chdir(t.TempDir())
+	r.stdin = fleetYAML(rows)
+	r.must("apply", "-f", "-", "-q")
+	r.must("backup", "create", "fleet.backup")
+	if files, err := os.ReadDir("."); err != nil || len(files) != 1 {
+		t.Errorf("left behind: %v %v", files, err)
+	}
+	if stat, err := os.Stat("fleet.backup"); err != nil || stat.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", stat.Mode(), err)
+	}
+	want := r.must("schedule", "list", "-o", "json").stdout
+	r.environ["BELFRY_NAMESPACE"] = redistest.Namespace()
+	r.must("backup", "restore", "fleet.backup", "--yes")
+	if got := r.must("schedule", "list", "-o", "json").stdout; got != want {
+		t.Errorf("restored schedules differ: %d bytes, were %d", len(got), len(want))
+	}
+	if got := r.run("doctor", "-o", "jsonl"); !strings.Contains(got.stdout, "index, ledger, verdicts and counters agree") {
+		t.Errorf("doctor: %s", got.stdout)
+	}
+	r.environ["BELFRY_NAMESPACE"] = redistest.Namespace()
+	if got := r.run("backup", "create", "empty.backup"); got.code != exitNotFound {
+		t.Errorf("an empty namespace: %+v", got)
+	}
 }

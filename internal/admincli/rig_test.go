@@ -44,6 +44,7 @@ func newRig(t *testing.T) *rig {
 	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: "test:6379",
 		Leases: store.Leases(), Periodic: store.Periodic()}
 	seedLeases(t, store)
+	r.stores.Archive = &cannedArchive{t: t, now: r.clock}
 	r.stores.Server, r.stores.Tasks = scene{r}, newCannedTasks(r)
 	r.announce("default", "reports", "low", "ops", "mailers")
 	return r
