@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -34,6 +35,7 @@ func main() {
 		Open:         admincli.OpenRedis,
 		Version:      version(),
 		TimeZoneData: worker.TimeZoneFingerprint,
+		ConfigDir:    configDir(),
 	}, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -59,6 +61,15 @@ func userName() string {
 		return u.Username
 	}
 	return ""
+}
+
+// configDir is where the contexts of this user are; "" is nowhere.
+func configDir() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "belfry")
 }
 
 // version is the module's, or the revision that it was built from.

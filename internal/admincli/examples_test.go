@@ -38,10 +38,19 @@ func TestExamplesInHelpWork(t *testing.T) {
 			if strings.Contains(cmd.CommandPath(), "admin backup") && !strings.Contains(line, "create") {
 				r.must("backup", "create", "belfry.backup", "--force", "-q")
 			}
+			if strings.Contains(cmd.CommandPath(), "admin context") {
+				r.must("context", "save", "prod", "-q")
+				r.must("context", "save", "dev", "--redis", "redis://localhost", "-q")
+				r.must("context", "use", "dev")
+				r.must("context", "use", "prod")
+			}
 			if strings.Contains(cmd.CommandPath(), "admin run") {
 				r.seedRun(t, "cache-warm", claim.OutcomeFailed)
 			}
 			got := r.run(args...)
+			if strings.Contains(line, "context edit") {
+				r.environ["EDITOR"] = "true"
+			}
 			want := exitDone
 			if strings.Contains(line, "admin wait") {
 				want = exitCondition // no worker of the rig fires anything

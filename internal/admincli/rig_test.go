@@ -30,13 +30,14 @@ type rig struct {
 	stdin    string
 	input    io.Reader // instead of stdin
 	environ  map[string]string
+	config   string                                         // directory of the contexts
 	open     func(context.Context, Target) (*Stores, error) // nil: stores and openErr
 	printed  func(command string, value any)
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, now: epoch, environ: map[string]string{"BELFRY_REDIS_URL": "redis://test:6379"}}
+	r := &rig{t: t, now: epoch, config: t.TempDir(), environ: map[string]string{"BELFRY_REDIS_URL": "redis://test:6379"}}
 	store, err := memstore.New(memstore.Options{Now: r.clock})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func (r *rig) runContext(ctx context.Context, args ...string) result {
 		input = strings.NewReader(r.stdin)
 	}
 	env := Env{Stdin: input, Stdout: &stdout, Stderr: &stderr, Terminal: r.terminal, Now: r.clock,
-		Local: time.FixedZone("LOC", 2*3600), User: "ana", Environ: r.environ, Version: "v0.0.0-test",
+		Local: time.FixedZone("LOC", 2*3600), User: "ana", Environ: r.environ, Version: "v0.0.0-test", ConfigDir: r.config,
 		TimeZoneData: func() string { return "cafe0123" }, printed: r.printed,
 		Open: func(ctx context.Context, target Target) (*Stores, error) {
 			r.opened++

@@ -152,7 +152,11 @@ func eachScript(t *testing.T, run func(r *rig, line string)) {
 			t.Fatal(err)
 		}
 	}
-	t.Chdir("testdata/files")
+	home, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inFiles(t)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -165,7 +169,7 @@ func eachScript(t *testing.T, run func(r *rig, line string)) {
 			}
 		}
 	}
-	t.Chdir("../..")
+	t.Chdir(home)
 }
 
 // describeType returns the schema of a value, with the structs of this package

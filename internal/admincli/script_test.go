@@ -80,6 +80,10 @@ func (r *rig) step(t *testing.T, line string) string {
 		got := r.run(args...)
 		// A checksum covers how everything is stored, which is nobody's business here.
 		got.stdout = checksum.ReplaceAllString(got.stdout, "SHA256")
+		for _, text := range []*string{&got.stdout, &got.stderr} {
+			*text = strings.ReplaceAll(*text, r.config, "CONFIG")
+			*text = drawn.ReplaceAllString(*text, "belfry-$1-N.yaml")
+		}
 		return prefixed("", got.stdout) + prefixed("! ", got.stderr) + fmt.Sprintf("= exit %d\n", got.code)
 	case "advance":
 		d, err := time.ParseDuration(rest)
@@ -104,6 +108,9 @@ func (r *rig) step(t *testing.T, line string) string {
 	}
 	return ""
 }
+
+// drawn matches names of temporary files.
+var drawn = regexp.MustCompile(`belfry-([a-z]+)-[0-9]+\.yaml`)
 
 var checksum = regexp.MustCompile(`[0-9a-f]{64}`)
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ type flagType = pflag.Flag
 
 // globalFlags are those of every command.
 type globalFlags struct {
+	context   string
 	redis     string
 	namespace string
 	format    string
@@ -29,6 +29,7 @@ type globalFlags struct {
 
 func (f *globalFlags) register(root *cobra.Command) {
 	flags := root.PersistentFlags()
+	flags.StringVar(&f.context, "context", "", "context to use, instead of BELFRY_CONTEXT and the current one; see admin context")
 	flags.StringVar(&f.redis, "redis", "", "Redis URL without a password, instead of BELFRY_REDIS_URL")
 	flags.StringVar(&f.namespace, "namespace", "", "namespace, instead of BELFRY_NAMESPACE")
 	flags.StringVarP(&f.format, "output", "o", formatTable, "output format: table, wide, json, jsonl, yaml or name")
@@ -126,13 +127,12 @@ func (s *session) store() (*Stores, error) {
 		return s.stores, nil
 	}
 	target := Target{Environ: map[string]string{}, Timeout: s.timeout}
-	for name, value := range s.env.Environ {
-		if storeVariable(name) {
-			target.Environ[name] = value
-		}
-	}
-	if err := s.override(target.Environ); err != nil {
+	settings, err := s.settings()
+	if err != nil {
 		return nil, err
+	}
+	for name, one := range settings {
+		target.Environ[name] = one.value
 	}
 	if target.Environ["BELFRY_REDIS_URL"] == "" && target.Environ["BELFRY_REDIS_URL_FILE"] == "" {
 		return nil, errNoRedis
@@ -160,21 +160,17 @@ func (s *session) openFailed(err error) error {
 	return &copied
 }
 
-// override puts what the flags say in place of the environment. A password on
+// override adds what the flags say. A password on
 // the command line would be seen by everybody on the machine.
 func (s *session) override(environ map[string]string) error {
 	if s.flags.redis != "" {
 		if holdsPassword(s.flags.redis) {
 			return &schedule.FieldError{Field: "redis", Value: "[redacted]", Allowed: "a URL without a password, since others can read command lines: put it into BELFRY_REDIS_URL or a file named by BELFRY_REDIS_URL_FILE"}
 		}
-		maps.DeleteFunc(environ, func(name, _ string) bool { return name == "BELFRY_REDIS_URL_FILE" })
 		environ["BELFRY_REDIS_URL"] = s.flags.redis
 	}
 	if s.flags.namespace != "" {
 		environ["BELFRY_NAMESPACE"] = s.flags.namespace
-	}
-	if name := environ["BELFRY_NAMESPACE"]; name != "" {
-		return schedule.ValidateNamespace(name)
 	}
 	return nil
 }
