@@ -1,7 +1,6 @@
 package admincli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,18 +25,8 @@ func (s *session) compile(d schedule.Schedule) (*schedule.Compiled, error) {
 	return schedule.Compile(d, slices.Collect(maps.Values(s.calendars)))
 }
 
-// calendarNames lists the calendars that a definition names.
-func calendarNames(d schedule.Schedule) []string {
-	var names []string
-	for _, windows := range [][]schedule.Window{d.Except, d.Only} {
-		for _, w := range windows {
-			if w.Calendar != "" {
-				names = append(names, w.Calendar)
-			}
-		}
-	}
-	return names
-}
+// calendarNames lists the calendars that a definition names, each once.
+func calendarNames(d schedule.Schedule) []string { return d.CalendarNames() }
 
 // knowCalendars reads the stored calendars once.
 func (s *session) knowCalendars() error {
@@ -105,50 +94,35 @@ func (s *session) loadCalendars(entries []written) ([]schedule.Calendar, error) 
 func (a *applying) calendars(wanted []schedule.Calendar, out *applied) error {
 	a.changed = map[string]bool{}
 	for _, c := range wanted {
-		old, exists := a.s.stored[c.Name]
-		action := "unchanged"
-		switch {
-		case !exists:
-			action = "created"
-		case !sameCalendar(old, c):
-			action = "updated"
+		row, err := a.s.putCalendar(c, schedule.CalendarOptions{DryRun: a.dryRun})
+		if err != nil {
+			return err
 		}
-		a.changed[c.Name] = action != "unchanged"
-		a.counts[action]++
-		if err := out.addCalendar(c.Name, action); err != nil {
+		a.changed[c.Name] = row.Action != string(schedule.CalendarUnchanged)
+		a.counts[row.Action]++
+		if err := out.addCalendar(row); err != nil {
 			return err
 		}
 	}
-	if a.dryRun || !slices.Contains(slices.Collect(maps.Values(a.changed)), true) {
-		return nil
-	}
-	if a.s.stores.Calendars == nil {
-		return usageErrorf("this store keeps no calendars")
-	}
-	ctx, cancel := a.s.call()
-	defer cancel()
-	_, err := a.s.stores.Calendars.PutCalendars(ctx, wanted, schedule.CalendarOptions{})
-	return err
+	return nil
 }
 
-func sameCalendar(a, b schedule.Calendar) bool {
-	first, err1 := json.Marshal(a)
-	second, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && bytes.Equal(first, second)
-}
-
-func (a *applied) addCalendar(name, action string) error {
-	if a.differences && action == "unchanged" {
+func (a *applied) addCalendar(row putJSON) error {
+	if a.differences && row.Action == string(schedule.CalendarUnchanged) {
 		return nil
 	}
 	if a.array != nil {
-		return a.array.add(putJSON{Kind: "calendar", ID: name, Action: action, DryRun: a.dryRun})
+		return a.array.add(row)
 	}
 	if a.s.flags.format == formatName {
-		fmt.Fprintln(a.s.out, "calendar/"+visible(name))
+		fmt.Fprintln(a.s.out, "calendar/"+visible(row.ID))
 		return nil
 	}
-	a.table.addCells(cell{a.shownAction(action), actionColors[action]}, cell{text: "calendar/" + name}, cell{text: none}, cell{})
+	lines := append(row.lines(), "")
+	a.table.addCells(cell{a.shownAction(row.Action), actionColors[row.Action]}, cell{text: "calendar/" + row.ID}, cell{text: none}, cell{text: lines[0]})
+	for _, line := range lines[1:max(1, len(lines)-1)] {
+		a.table.add("", "", "", line)
+	}
 	return nil
 }
 

@@ -54,6 +54,7 @@ func exitCode(err error) int {
 	var coded *codedError
 	var silent silentCode
 	var field *schedule.FieldError
+	var inUse *schedule.InUseError
 	switch {
 	case err == nil:
 		return exitDone
@@ -67,7 +68,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, schedule.ErrNotFound):
 		return exitNotFound
-	case errors.Is(err, schedule.ErrConflict):
+	case errors.Is(err, schedule.ErrConflict), errors.As(err, &inUse):
 		return exitConflict
 	case isUnauthorised(err):
 		return exitUnauthorised

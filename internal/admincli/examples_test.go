@@ -34,6 +34,10 @@ func TestExamplesInHelpWork(t *testing.T) {
 			r.environ["EDITOR"] = "sed -i s:America/New_York:Europe/Berlin:"
 			if cmd.Name() != "create" {
 				r.must("apply", "-f", "schedules.yaml", "-q")
+				if strings.Contains(line, " calendar ") {
+					r.must("apply", "-f", "calendars.yaml", "-q")
+					r.must("calendar", "put", "holidays-fr", "--date", "2026-12-25")
+				}
 			}
 			if strings.Contains(cmd.CommandPath(), "admin backup") && !strings.Contains(line, "create") {
 				r.must("backup", "create", "belfry.backup", "--force", "-q")

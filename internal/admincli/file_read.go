@@ -196,7 +196,8 @@ func firstToken(node ast.Node) *token.Token {
 	return node.GetToken()
 }
 
-// document reads {schedules: [...]}, one schedule, or a list of schedules.
+// document reads {schedules: [...]}, one schedule, a list of schedules, or one
+// calendar.
 func (r *reader) document(body ast.Node) {
 	switch node := body.(type) {
 	case nil, *ast.NullNode, *ast.DirectiveNode, *ast.CommentGroupNode:
@@ -205,6 +206,10 @@ func (r *reader) document(body ast.Node) {
 	case ast.MapNode:
 		if hasKey(node, "id") {
 			r.schedule(body)
+			return
+		}
+		if hasKey(node, "name") {
+			r.found.calendars = append(r.found.calendars, r.entry(body, calendarShape))
 			return
 		}
 		r.container(node)

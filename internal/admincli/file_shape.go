@@ -53,6 +53,7 @@ var (
 
 	calendarShape = &shape{kind: shapeObject, fields: map[string]*shape{
 		"name": textShape, "timezone": textShape, "dates": textsShape, "weekly": textsShape, "cron": textsShape,
+		"users": ignoredShape,
 	}}
 
 	fileShape = &shape{kind: shapeObject, fields: map[string]*shape{

@@ -132,7 +132,7 @@ func newRoot(s *session) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageErrorf("%s; see %s --help", flagProblem(cmd, err), cmd.CommandPath())
 	})
-	root.AddCommand(newSchedule(s), newApply(s), newDiff(s), newExport(s), newValidate(s), newImport(s), newLease(s), newPeriodic(s), newStats(s), newCron(s), newVersion(s))
+	root.AddCommand(newSchedule(s), newApply(s), newCalendar(s), newDiff(s), newExport(s), newValidate(s), newImport(s), newLease(s), newPeriodic(s), newStats(s), newCron(s), newVersion(s))
 	group(root)
 	root.AddCommand(operations(s)...)
 	root.InitDefaultCompletionCmd()

@@ -115,6 +115,11 @@ type putJSON struct {
 	// Firings are those that appear and vanish; null when none does.
 	Firings *firingsJSON `json:"firings,omitempty"`
 	Error   string       `json:"error,omitempty"`
+	// Of a calendar, whose version is that of all calendars: the schedules that
+	// name it, and of those how many fire next at another time.
+	Users int            `json:"users,omitempty"`
+	Moved int            `json:"moved,omitempty"`
+	Moves []calendarMove `json:"moves,omitempty"`
 }
 
 // actionOf says in one word what a put did.

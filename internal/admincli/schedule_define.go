@@ -56,7 +56,7 @@ func (f *definitionFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.labels, "label", nil, "label, as k=v; may be repeated")
 	flags.StringArrayVar(&f.headers, "header", nil, "header of the task, as k=v; may be repeated")
 	flags.StringVar(&f.metadata, "metadata", "", "any JSON, kept and shown")
-	flags.StringArrayVar(&f.except, "except", nil, "no firing inside: 'calendar NAME', dates such as 2026-12-24..2026-12-26, 'Sat 00:00-Mon 06:00' or 'cron E'; may be repeated")
+	flags.StringArrayVar(&f.except, "except", nil, "no firing inside: a calendar, dates such as 2026-12-24..2026-12-26, 'Sat 00:00-Mon 06:00' or 'cron E'; may be repeated")
 	flags.StringArrayVar(&f.only, "only", nil, "firings only inside; as --except")
 	flags.StringVar(&f.description, "description", "", "text for people")
 }
@@ -146,13 +146,15 @@ func windowsInto(target *[]schedule.Window, field string, texts []string) error 
 		kind, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 		switch {
 		case kind == "":
-			return &schedule.FieldError{Field: field, Value: text, Allowed: "'calendar NAME', dates, a weekly window or 'cron E'"}
+			return &schedule.FieldError{Field: field, Value: text, Allowed: "the name of a calendar, dates, a weekly window or 'cron E'"}
 		case kind == "calendar":
 			all = append(all, schedule.Window{Calendar: strings.TrimSpace(rest)})
 		case kind == "cron":
 			all = append(all, schedule.Window{Cron: strings.TrimSpace(rest)})
 		case kind[0] >= '0' && kind[0] <= '9':
 			all = append(all, schedule.Window{Dates: strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })})
+		case rest == "":
+			all = append(all, schedule.Window{Calendar: kind})
 		default:
 			all = append(all, schedule.Window{Weekly: strings.TrimSpace(text)})
 		}

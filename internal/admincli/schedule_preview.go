@@ -1,6 +1,7 @@
 package admincli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -20,6 +21,10 @@ type previewFlags struct {
 	count int
 	dst   bool
 	id    string
+
+	except    []string
+	only      []string
+	calendars []string // files
 }
 
 func newPreview(s *session) *cobra.Command {
@@ -31,6 +36,7 @@ the latter needs no Redis. Jitter is not shown: it delays a firing, its schedule
 time stays. With --dst each time that a clock change moves is explained.`,
 		Example: `  admin schedule preview nightly-report -n 3
   admin schedule preview --cron '30 2 * * *' --tz America/New_York --from 2027-03-12 -n 4 --dst
+  admin schedule preview --cron '0 9 * * *' --except holidays-de -f calendars.yaml
   admin schedule preview --every 6h --offset 15m --to +2d -o json`,
 		Args:              arguments(0, 1, "NAME"),
 		ValidArgsFunction: s.completeIDs,
@@ -41,6 +47,9 @@ time stays. With --dst each time that a clock change moves is explained.`,
 	cmd.Flags().StringVar(&f.to, "to", "", "last time to look at")
 	cmd.Flags().IntVarP(&f.count, "number", "n", 10, "at most this many")
 	cmd.Flags().BoolVar(&f.dst, "dst", false, "explain clock changes")
+	cmd.Flags().StringArrayVar(&f.except, "except", nil, "no firing inside, as for create: a calendar, dates, 'Sat 00:00-Mon 06:00' or 'cron E'; may be repeated")
+	cmd.Flags().StringArrayVar(&f.only, "only", nil, "firings only inside; as --except")
+	cmd.Flags().StringArrayVarP(&f.calendars, "file", "f", nil, "file with the calendars, instead of those that are stored")
 	cmd.Flags().StringVar(&f.id, "id", "", "schedule ID that H in a cron expression is hashed from")
 	return cmd
 }
@@ -54,6 +63,9 @@ func (s *session) preview(cmd *cobra.Command, f *previewFlags, args []string) er
 	}
 	definition, left, err := s.previewed(f, args)
 	if err != nil {
+		return err
+	}
+	if err := s.calendarsOf(f.calendars); err != nil {
 		return err
 	}
 	compiled, err := s.compile(definition)
@@ -92,6 +104,9 @@ func (s *session) previewed(f *previewFlags, args []string) (d schedule.Schedule
 	if len(args) == 1 && f.given() != "" {
 		return d, -1, usageErrorf("give a name or a spec, not both")
 	}
+	if len(args) == 1 && len(f.except)+len(f.only) > 0 {
+		return d, -1, usageErrorf("--except and --only are for a spec; the schedule has its own: see admin schedule update")
+	}
 	if len(args) == 1 {
 		if f.zone != "" && f.zone != "schedule" {
 			if s.viewer, err = zone(f.zone); f.zone == "local" {
@@ -117,7 +132,7 @@ func (s *session) previewed(f *previewFlags, args []string) (d schedule.Schedule
 			return d, -1, err
 		}
 	}
-	if err := f.fill(&d, s.env.Now()); err != nil {
+	if err := errors.Join(f.fill(&d, s.env.Now()), windowsInto(&d.Except, "except", f.except), windowsInto(&d.Only, "only", f.only)); err != nil {
 		return d, -1, err
 	}
 	if err := f.refuseHash(); err != nil {

@@ -66,13 +66,34 @@ func (r reading) words() string {
 		return "cannot be read: " + describe(flatten(r.err)[0], "")
 	}
 	text := schedule.Explain(r.compiled.Spec())
-	if len(r.definition.Except) > 0 {
-		text += ", with exceptions"
-	}
 	if len(r.definition.Only) > 0 {
-		text += ", within windows only"
+		text += ", only in " + windowsText(r.definition.Only)
+	}
+	if len(r.definition.Except) > 0 {
+		text += ", except " + windowsText(r.definition.Except)
 	}
 	return text
+}
+
+// windowsText names windows, calendars first by name only.
+func windowsText(windows []schedule.Window) string {
+	var parts []string
+	for _, w := range windows {
+		text := w.Calendar
+		switch {
+		case len(w.Dates) > 0:
+			text = strings.Join(w.Dates, " ")
+		case w.Weekly != "":
+			text = w.Weekly
+		case w.Cron != "":
+			text = "cron " + w.Cron
+		}
+		if w.Timezone != "" {
+			text += " in " + w.Timezone
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // comingAfter lists the scheduled times that follow at.

@@ -89,9 +89,10 @@ func (w *Worker) announce(ctx context.Context, before bool) bool {
 }
 
 // finishCalendars carries out changes of calendars whose writer stopped
-// half-way, since nobody else may come.
+// half-way, since nobody else may come. It asks a store only that answered the
+// last announcement.
 func (w *Worker) finishCalendars(ctx context.Context) {
-	if w.scheduler == nil {
+	if unlisted := w.unlisted.Load(); w.scheduler == nil || unlisted == nil || *unlisted != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
