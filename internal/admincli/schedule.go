@@ -88,16 +88,21 @@ func (s *session) all(options schedule.ListOptions) ([]schedule.Entry, error) {
 // pageSize is how many entries one call lists; the most that List allows.
 const pageSize = 1000
 
+// firstPage is how many the first call lists, so that a reader sees something
+// at once.
+const firstPage = 100
+
 // pages calls visit with each page until it returns false.
 func (s *session) pages(options schedule.ListOptions, visit func([]schedule.Entry) (bool, error)) error {
 	stores, err := s.store()
 	if err != nil {
 		return err
 	}
+	rest := options.Limit
 	if options.Limit == 0 {
-		options.Limit = pageSize
+		options.Limit, rest = firstPage, pageSize
 	}
-	for {
+	for ; ; options.Limit = rest {
 		ctx, cancel := s.call()
 		page, err := stores.Catalog.List(ctx, options)
 		cancel()

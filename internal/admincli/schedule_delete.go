@@ -13,7 +13,8 @@ import (
 
 type deleteFlags struct {
 	targets
-	yes bool
+	yes    bool
+	dryRun bool
 }
 
 func newDelete(s *session) *cobra.Command {
@@ -31,6 +32,7 @@ returns.`,
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show which would be deleted, change nothing")
 	return cmd
 }
 
@@ -38,6 +40,7 @@ returns.`,
 type deleteJSON struct {
 	ID         string `json:"id"`
 	Action     string `json:"action"` // deleted, or gone: somebody else deleted it meanwhile
+	DryRun     bool   `json:"dry_run,omitempty"`
 	Generation int64  `json:"generation"`
 }
 
@@ -46,12 +49,16 @@ func (s *session) delete(f *deleteFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(entries) > 0 && !f.yes {
+	if len(entries) > 0 && !f.yes && !f.dryRun {
 		if err := s.confirmDelete(entries); err != nil {
 			return err
 		}
 	}
 	return each(s, entries, func(e schedule.Entry) (deleteJSON, string, error) {
+		if f.dryRun {
+			return deleteJSON{ID: string(e.Schedule.ID), Action: "deleted", DryRun: true, Generation: e.Status.Generation},
+				fmt.Sprintf("would be deleted: %s, %d runs; nothing was changed (dry run)", e.Schedule.ID, e.Status.RunCount), nil
+		}
 		ctx, cancel := s.call()
 		defer cancel()
 		// Only what was shown is deleted: a schedule that was deleted and

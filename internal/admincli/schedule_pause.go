@@ -14,6 +14,7 @@ type pauseFlags struct {
 	reason string
 	until  string
 	period string
+	dryRun bool
 }
 
 func newPause(s *session) *cobra.Command {
@@ -30,6 +31,7 @@ restarts. With --until or --for it ends by itself.`,
 		RunE:              func(_ *cobra.Command, args []string) error { return s.pause(f, args) },
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show which would be paused, change nothing")
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for whoever looks at it later")
 	cmd.Flags().StringVar(&f.until, "until", "", "resume by itself at this time, such as 'tomorrow 9am' (UTC, or in --tz)")
 	cmd.Flags().StringVar(&f.period, "for", "", "resume by itself after this long, such as 2h")
@@ -65,6 +67,7 @@ const maxReason = 1 << 10
 type pauseJSON struct {
 	ID     string   `json:"id"`
 	Action string   `json:"action"`
+	DryRun bool     `json:"dry_run,omitempty"`
 	By     string   `json:"paused_by,omitempty"`
 	Reason string   `json:"pause_reason,omitempty"`
 	Until  *string  `json:"paused_until,omitempty"`
@@ -89,6 +92,11 @@ func (s *session) pause(f *pauseFlags, args []string) error {
 	}
 	options := schedule.PauseOptions{By: by, Reason: f.reason, Until: until}
 	return each(s, entries, func(e schedule.Entry) (pauseJSON, string, error) {
+		if f.dryRun {
+			in := s.location(s.read(e.Schedule).zone)
+			return pauseJSON{ID: string(e.Schedule.ID), Action: "paused", DryRun: true, By: by, Reason: f.reason, Until: iso(until, in), Open: []string{}},
+				"would be paused: " + string(e.Schedule.ID) + "; next firing " + s.next(e) + "; nothing was changed (dry run)", nil
+		}
 		ctx, cancel := s.call()
 		defer cancel()
 		result, err := s.stores.Catalog.Pause(ctx, e.Schedule.ID, options)

@@ -5,8 +5,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+type resumeFlags struct {
+	targets
+	dryRun bool
+}
+
 func newResume(s *session) *cobra.Command {
-	f := &targets{}
+	f := &resumeFlags{}
 	cmd := &cobra.Command{
 		Use: "resume NAME... | -l k=v", Short: "Let a paused or disabled schedule fire again",
 		Long: `Resume schedules. It ends a pause, enables what too many failures had disabled,
@@ -18,6 +23,7 @@ as the schedule's missed policy says.`,
 		RunE:              func(_ *cobra.Command, args []string) error { return s.resume(f, args) },
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would fire next, change nothing")
 	return cmd
 }
 
@@ -25,11 +31,12 @@ as the schedule's missed policy says.`,
 type resumeJSON struct {
 	ID       string  `json:"id"`
 	Action   string  `json:"action"`
+	DryRun   bool    `json:"dry_run,omitempty"`
 	NextAt   *string `json:"next_at"`
 	NextAtMS *int64  `json:"next_at_ms"`
 }
 
-func (s *session) resume(f *targets, args []string) error {
+func (s *session) resume(f *resumeFlags, args []string) error {
 	entries, err := f.find(s, args)
 	if err != nil {
 		return err
@@ -38,14 +45,19 @@ func (s *session) resume(f *targets, args []string) error {
 	err = each(s, entries, func(e schedule.Entry) (resumeJSON, string, error) {
 		ctx, cancel := s.call()
 		defer cancel()
-		result, err := s.stores.Catalog.Resume(ctx, e.Schedule.ID)
+		result, verb := s.foreseeResume(e), "would be resumed: "
+		var err error
+		if !f.dryRun {
+			verb = "resumed "
+			result, err = s.stores.Catalog.Resume(ctx, e.Schedule.ID)
+		}
 		if err != nil {
 			return resumeJSON{}, "", err
 		}
 		served = append(served, e.Schedule)
 		now, next := s.env.Now(), result.NextAt
 		in := s.location(s.read(e.Schedule).zoneAt(next))
-		line := "resumed " + string(e.Schedule.ID) + "; next firing "
+		line := verb + string(e.Schedule.ID) + "; next firing "
 		switch {
 		case next.IsZero():
 			line += "none"
@@ -54,12 +66,21 @@ func (s *session) resume(f *targets, args []string) error {
 		default:
 			line += when(next, now, in)
 		}
-		return resumeJSON{ID: string(e.Schedule.ID), Action: "resumed", NextAt: iso(next, in), NextAtMS: millis(next)}, line, nil
+		return resumeJSON{ID: string(e.Schedule.ID), Action: "resumed", DryRun: f.dryRun, NextAt: iso(next, in), NextAtMS: millis(next)}, line, nil
 	})
-	if err == nil {
+	if err == nil && !f.dryRun {
 		s.warnUnserved(served)
 	}
 	return err
+}
+
+// foreseeResume says what a resume would leave pending.
+func (s *session) foreseeResume(e schedule.Entry) schedule.ResumeResult {
+	r := s.read(e.Schedule)
+	if r.err != nil {
+		return schedule.ResumeResult{}
+	}
+	return schedule.ResumeResult{NextAt: schedule.PlanResume(r.compiled, e.Status.NextAt, s.env.Now()).Next}
 }
 
 func missedPolicy(d schedule.Schedule) schedule.Missed {
