@@ -235,6 +235,12 @@ func structSchema(t reflect.Type, definitions node) node {
 			continue
 		}
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous && name == "" { // its fields are those of the struct
+			inner := structSchema(field.Type, definitions)
+			maps.Copy(properties, inner["properties"].(node))
+			required = append(required, inner["required"].([]string)...)
+			continue
+		}
 		if !field.IsExported() || name == "-" {
 			continue
 		}

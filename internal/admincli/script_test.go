@@ -117,7 +117,7 @@ func (r *rig) step(t *testing.T, line string) string {
 // drawn matches names of temporary files.
 var drawn = regexp.MustCompile(`belfry-([a-z]+)-[0-9]+\.yaml`)
 
-var checksum = regexp.MustCompile(`[0-9a-f]{64}`)
+var checksum = regexp.MustCompile(`"?[0-9a-f]{64}"?`) // YAML quotes some
 
 func prefixed(prefix, text string) string {
 	if text == "" {
