@@ -35,7 +35,7 @@ move at once, and are shown; a firing that a worker has claimed already still
 happens. With --dry-run nothing is written, and everything is shown.`,
 		Example: `  admin calendar put holidays-de --tz Europe/Berlin --date 2026-12-25..2026-12-26 --date 2027-01-01
   admin calendar put weekends --weekly 'Sat 00:00-Mon 00:00' --dry-run
-  admin calendar put -f calendars.yaml -o json`,
+  admin calendar put -f holidays.yaml -o json`,
 		Args: arguments(0, 1, "NAME"), ValidArgsFunction: s.completeCalendars,
 		RunE: func(cmd *cobra.Command, args []string) error { return s.putCalendars(cmd, f, args) },
 	}

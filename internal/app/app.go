@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/belfryhq/belfry/internal/config"
+	"github.com/belfryhq/belfry/internal/connect"
 	"github.com/belfryhq/belfry/internal/demo"
 	"github.com/belfryhq/belfry/pkg/queue"
 	"github.com/belfryhq/belfry/pkg/worker"
@@ -106,7 +107,7 @@ func (p *program) run(ctx context.Context) (err error) {
 			return fmt.Errorf("app: the URL of the demo: %w", err)
 		}
 	}
-	client, err := NewRedis(p.settings.Redis)
+	client, err := connect.New(p.settings.Redis)
 	if err != nil {
 		return &UsageError{err}
 	}

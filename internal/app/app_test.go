@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/belfryhq/belfry/internal/config"
+	"github.com/belfryhq/belfry/internal/connect"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -131,7 +132,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, client, err := OpenStore(ctx, redisConfig)
+	store, client, err := connect.Open(ctx, redisConfig)
 	if err != nil {
 		t.Fatalf("OpenStore with the exported URL: %v", err)
 	}
