@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
+	"github.com/belfryhq/belfry/scripts/lua"
 )
 
 // errDied is what a dying client answers.
@@ -62,6 +64,7 @@ type calendarRig struct {
 	store  *redisstore.Store
 	dying  *dying
 	mortal *redisstore.Store // the same through the dying client
+	client *redis.Client     // that one
 	users  []schedule.ID
 }
 
@@ -85,6 +88,7 @@ func newCalendarRig(t *testing.T) *calendarRig {
 	r.store = open(dial())
 	mortal := dial()
 	mortal.AddHook(r.dying)
+	r.client = mortal
 	r.mortal = open(mortal)
 	r.put(r.store, "2030-01-09")
 	for i := range 12 {
@@ -217,4 +221,117 @@ func TestAnInterruptedDeletionIsFinished(t *testing.T) {
 	if died < 8 {
 		t.Errorf("a deletion took %d calls: too few to show anything", died)
 	}
+}
+
+// An overtaken client has something done by another just before it runs a
+// script for the first time.
+type overtaken struct {
+	hash string
+	once sync.Once
+	by   func()
+}
+
+func (o *overtaken) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (o *overtaken) meets(cmd redis.Cmder) {
+	if len(cmd.Args()) > 1 && cmd.Args()[1] == o.hash {
+		o.once.Do(o.by)
+	}
+}
+
+func (o *overtaken) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		o.meets(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (o *overtaken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			o.meets(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestAPlanWithCalendarsThatJustChangedIsMadeAgain changes a calendar, or
+// deletes it, between the plan and the write of whoever plans.
+func TestAPlanWithCalendarsThatJustChangedIsMadeAgain(t *testing.T) {
+	late := schedule.Schedule{ID: "late", Expression: "0 12 * * *", Type: "t", Missed: schedule.MissedSkip, Except: []schedule.Window{{Calendar: "c"}}}
+	second := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	change := func(r *calendarRig) {
+		if _, err := r.put(r.store, "2030-01-01"); err != nil {
+			r.t.Error(err)
+		}
+	}
+	run := func(t *testing.T, script *redis.Script, by func(*calendarRig), act func(*calendarRig) (time.Time, error)) (time.Time, error) {
+		r := newCalendarRig(t)
+		for _, id := range r.users[1:] {
+			if _, err := r.store.Remove(t.Context(), id, schedule.RemoveOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.dying.left.Store(1 << 30)
+		hook := &overtaken{hash: script.Hash(), by: func() { by(r) }}
+		r.client.AddHook(hook)
+		return act(r)
+	}
+	put := func(r *calendarRig) (time.Time, error) {
+		result, err := r.mortal.Put(r.t.Context(), late, schedule.PutOptions{})
+		return result.NextAt, err
+	}
+	t.Run("put", func(t *testing.T) {
+		if next, err := run(t, lua.Put, change, put); err != nil || !next.Equal(second) {
+			t.Errorf("Put gave %s, %v, want %s", next, err, second)
+		}
+	})
+	t.Run("put many", func(t *testing.T) {
+		next, err := run(t, lua.Put, change, func(r *calendarRig) (time.Time, error) {
+			results, err := r.mortal.PutMany(r.t.Context(), []schedule.Schedule{late}, schedule.PutOptions{})
+			if err == nil {
+				err = results[0].Err
+			}
+			return results[0].NextAt, err
+		})
+		if err != nil || !next.Equal(second) {
+			t.Errorf("PutMany gave %s, %v, want %s", next, err, second)
+		}
+	})
+	t.Run("put after a deletion", func(t *testing.T) {
+		next, err := run(t, lua.Put, func(r *calendarRig) {
+			if _, err := r.store.Remove(r.t.Context(), r.users[0], schedule.RemoveOptions{}); err != nil {
+				r.t.Error(err)
+			}
+			if _, err := r.store.DeleteCalendar(r.t.Context(), "c", schedule.CalendarOptions{}); err != nil {
+				r.t.Error(err)
+			}
+		}, put)
+		var refused *schedule.FieldError
+		if !errors.As(err, &refused) {
+			t.Errorf("Put gave %s, %v, want a FieldError: the calendar is gone", next, err)
+		}
+	})
+	t.Run("resume", func(t *testing.T) {
+		next, err := run(t, lua.Resume, func(r *calendarRig) {
+			if _, err := r.put(r.store, "2030-01-03"); err != nil {
+				r.t.Error(err)
+			}
+		}, func(r *calendarRig) (time.Time, error) {
+			if _, err := r.store.Put(r.t.Context(), late, schedule.PutOptions{}); err != nil {
+				return time.Time{}, err
+			}
+			if _, err := r.store.Pause(r.t.Context(), "late", schedule.PauseOptions{}); err != nil {
+				return time.Time{}, err
+			}
+			r.now = second.Add(time.Hour) // both first noons are past
+			result, err := r.mortal.Resume(r.t.Context(), "late")
+			return result.NextAt, err
+		})
+		if want := second.AddDate(0, 0, 2); err != nil || !next.Equal(want) {
+			t.Errorf("Resume gave %s, %v, want %s", next, err, want)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -184,5 +185,35 @@ func TestPastTheLastYear(t *testing.T) {
 	}
 	if _, _, never := neverFires(spec); never {
 		t.Error("said to fire never")
+	}
+}
+
+// B060: one rule that falls into the spring gap stops neither itself nor others.
+func TestB060TheSpringGapStopsNothing(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Date(2027, 3, 27, 12, 0, 0, 0, berlin)
+	for minute := range 24 * 60 {
+		expression := fmt.Sprintf("%d %d * * *", minute%60, minute/60)
+		spec, err := ParseCron(expression, berlin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, n := from, 0
+		for at.Before(from.AddDate(0, 0, 3)) {
+			next, ok := spec.Next(at)
+			if !ok || !next.After(at) {
+				t.Fatalf("%s: after %s comes %s, %t", expression, at, next, ok)
+			}
+			at = next
+			if !at.After(from.AddDate(0, 0, 3)) {
+				n++
+			}
+		}
+		if n != 3 {
+			t.Errorf("%s fires %d times in three days around the gap, want 3", expression, n)
+		}
 	}
 }

@@ -100,6 +100,38 @@ func TestPutAfterACalendarChanged(t *testing.T) {
 	}
 }
 
+// What only a calendar ended goes on when the calendar lets it; what a limit may
+// have ended does not.
+func TestPutAfterACalendarGivesNewTimes(t *testing.T) {
+	launches := func(dates ...string) Calendar { return Calendar{Name: "launches", Dates: dates} }
+	now := utc(t, "2026-06-01T10:00:00Z")
+	for _, tt := range []struct {
+		name  string
+		s     Schedule
+		dates []string
+		want  string // "" is none
+	}{
+		{"a new date", Schedule{Expression: "@daily"}, []string{"2026-05-01", "2026-06-05"}, "2026-06-05T00:00:00Z"},
+		{"no new date", Schedule{Expression: "@daily"}, []string{"2026-05-01", "2026-05-02"}, ""},
+		{"past its end", Schedule{Expression: "@daily", Ends: utc(t, "2026-06-02T00:00:00Z")}, []string{"2026-06-05"}, ""},
+		{"with a limit", Schedule{Expression: "@daily", Limit: 1}, []string{"2026-06-05"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.s.Only = []Window{{Calendar: "launches"}}
+			p := PlanPut(compile(t, tt.s, launches("2026-05-01")), time.Time{}, compile(t, tt.s, launches(tt.dates...)), now)
+			if tt.want == "" {
+				if !p.Next.IsZero() || p.SpecChanged {
+					t.Errorf("PlanPut = %+v, want nothing", p)
+				}
+				return
+			}
+			if want := utc(t, tt.want); !p.Next.Equal(want) || !p.NotBefore.Equal(want) || !p.SpecChanged || p.Superseded != nil {
+				t.Errorf("PlanPut = %+v, want %s", p, tt.want)
+			}
+		})
+	}
+}
+
 func TestPlanResume(t *testing.T) {
 	at := func(clock string) time.Time { return utc(t, "2026-06-01T"+clock+"Z") }
 	now := at("10:05:00")

@@ -272,3 +272,22 @@ func TestASpecThatSaysNoTimeNamesWhatIsNeeded(t *testing.T) {
 		t.Errorf("Compile() = %v, want one refusal that says what a spec needs", err)
 	}
 }
+
+func TestAnUnknownCalendarNamesTheNearest(t *testing.T) {
+	s := Schedule{ID: "s", Type: "t", Expression: "@daily", Except: []Window{{Calendar: "holidays"}, {Calendar: "holidys"}}, Only: []Window{{Calendar: "q"}}}
+	_, err := Compile(s, []Calendar{{Name: "holidays", Dates: []string{"2026-12-25"}}})
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) != 2 {
+		t.Fatalf("Compile() = %v, want two errors", err)
+	}
+	var first, second *FieldError
+	if !errors.As(joined.Unwrap()[0], &first) || first.Field != "except[1].calendar" || first.Hint != `did you mean "holidays"?` {
+		t.Errorf("the first is %v", joined.Unwrap()[0])
+	}
+	if !errors.As(joined.Unwrap()[1], &second) || second.Field != "only[0].calendar" || second.Hint != "" {
+		t.Errorf("the second is %v", joined.Unwrap()[1])
+	}
+	if names := s.CalendarNames(); !slices.Equal(names, []string{"holidays", "holidys", "q"}) {
+		t.Errorf("CalendarNames() = %v", names)
+	}
+}
