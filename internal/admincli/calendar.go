@@ -31,7 +31,7 @@ of all that name it.`,
 		Args:    arguments(1, 1, "NAME"), ValidArgsFunction: s.completeCalendars,
 		RunE: func(_ *cobra.Command, args []string) error { return s.getCalendar(args[0]) },
 	}
-	cmd.AddCommand(list, get, newCalendarPut(s), newCalendarDelete(s))
+	cmd.AddCommand(s.watched(list), get, newCalendarPut(s), newCalendarDelete(s))
 	return group(cmd)
 }
 

@@ -25,21 +25,19 @@ func newLease(s *session) *cobra.Command {
 		Use: "lease", Short: "Show who holds which lease, and take one away",
 		Example: "  admin lease list\n  admin lease get main",
 	}
-	f := &watchFlags{}
 	list := &cobra.Command{
 		Use: "list", Short: "List the leases that were ever granted",
 		Example: "  admin lease list\n  admin lease list -o json",
 		Args:    arguments(0, 0, "nothing"),
-		RunE:    func(*cobra.Command, []string) error { return s.watch(f, s.listLeases) },
+		RunE:    func(*cobra.Command, []string) error { return s.listLeases() },
 	}
-	f.register(list)
 	get := &cobra.Command{
 		Use: "get NAME", Short: "Show who holds a lease",
 		Example: "  admin lease get main",
 		Args:    arguments(1, 1, "NAME"), ValidArgsFunction: s.completeLeases,
 		RunE: func(_ *cobra.Command, args []string) error { return s.getLease(args[0]) },
 	}
-	cmd.AddCommand(list, get, newLeaseRelease(s))
+	cmd.AddCommand(s.watched(list), get, newLeaseRelease(s))
 	return group(cmd)
 }
 

@@ -18,21 +18,19 @@ func newPeriodic(s *session) *cobra.Command {
 program makes their entries when it starts.`,
 		Example: "  admin periodic list\n  admin periodic trigger cache-sweep",
 	}
-	f := &watchFlags{}
 	list := &cobra.Command{
 		Use: "list", Short: "List the periodic tasks",
 		Example: "  admin periodic list\n  admin periodic list -o json",
 		Args:    arguments(0, 0, "nothing"),
-		RunE:    func(*cobra.Command, []string) error { return s.watch(f, s.listPeriodic) },
+		RunE:    func(*cobra.Command, []string) error { return s.listPeriodic() },
 	}
-	f.register(list)
 	get := &cobra.Command{
 		Use: "get NAME", Short: "Show a periodic task with its last run",
 		Example: "  admin periodic get cache-sweep",
 		Args:    arguments(1, 1, "NAME"), ValidArgsFunction: s.completePeriodic,
 		RunE: func(_ *cobra.Command, args []string) error { return s.getPeriodic(args[0]) },
 	}
-	cmd.AddCommand(list, get, newPeriodicPause(s), newPeriodicResume(s), newPeriodicTrigger(s))
+	cmd.AddCommand(s.watched(list), get, newPeriodicPause(s), newPeriodicResume(s), newPeriodicTrigger(s))
 	return group(cmd)
 }
 

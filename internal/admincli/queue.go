@@ -31,7 +31,7 @@ admin schedule pause.`,
 	resume := &cobra.Command{Use: "resume NAME", Short: "Let workers take tasks of a queue again",
 		Example: "  admin queue resume low", Args: arguments(1, 1, "NAME"), ValidArgsFunction: s.completeQueues,
 		RunE: func(_ *cobra.Command, args []string) error { return s.pauseQueue(args[0], false, true) }}
-	cmd.AddCommand(list, stats, pause, resume)
+	cmd.AddCommand(s.watched(list), stats, pause, resume)
 	return group(cmd)
 }
 

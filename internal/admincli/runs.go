@@ -37,7 +37,7 @@ func newRuns(s *session) *cobra.Command {
 	get := &cobra.Command{Use: "get FIRING", Short: "Show the attempts of a firing and its task",
 		Example: "  admin run get cache-warm:1796018822000001:mseed", Args: arguments(1, 1, "FIRING"),
 		RunE: func(_ *cobra.Command, args []string) error { return s.getRun(args[0]) }}
-	cmd.AddCommand(list, get, newRunRetry(s))
+	cmd.AddCommand(s.watched(list), get, newRunRetry(s))
 	return group(cmd)
 }
 

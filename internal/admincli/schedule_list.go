@@ -21,7 +21,6 @@ type listFlags struct {
 	queue    string
 	limit    int
 	glob     string
-	watchFlags
 }
 
 func newList(s *session) *cobra.Command {
@@ -38,15 +37,14 @@ func newList(s *session) *cobra.Command {
 			if len(args) == 1 {
 				f.glob = args[0]
 			}
-			return s.watch(&f.watchFlags, func() error { return s.list(f) })
+			return s.list(f)
 		},
 	}
-	f.watchFlags.register(cmd)
 	cmd.Flags().StringArrayVarP(&f.selector, "selector", "l", nil, "those with this label, as k=v; several must all match")
 	cmd.Flags().StringVar(&f.state, "state", "", "those in this state: active, paused, disabled, completed, failing or late")
 	cmd.Flags().StringVar(&f.queue, "queue", "", "those of this queue")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "at most this many; 0 is all")
-	return cmd
+	return s.watched(cmd)
 }
 
 func (f *listFlags) options() (schedule.ListOptions, error) {

@@ -52,7 +52,7 @@ func newTask(s *session) *cobra.Command {
 		Example: "  admin task get task-3 --queue default", Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error { return s.getTask(args[0], place) }}
 	get.Flags().StringVar(&place, "queue", "", "where it is; default: look into all queues")
-	cmd.AddCommand(list, get)
+	cmd.AddCommand(s.watched(list), get)
 	for _, verb := range taskVerbs {
 		cmd.AddCommand(s.taskAction(verb))
 	}

@@ -24,6 +24,16 @@ func (f *watchFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.interval, "interval", "2s", "with --watch: time between two looks")
 }
 
+// watched lets a command that lists something repeat it.
+func (s *session) watched(cmd *cobra.Command) *cobra.Command {
+	f, once := &watchFlags{}, cmd.RunE
+	f.register(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return s.watch(f, func() error { return once(cmd, args) })
+	}
+	return cmd
+}
+
 // every checks the flags.
 func (f *watchFlags) every(format string) (time.Duration, error) {
 	period, err := flagDuration("interval", f.interval)

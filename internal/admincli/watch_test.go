@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // A watch prints every round as a table, and only what changed as lines of
@@ -49,6 +51,23 @@ func TestWatchRepeatsUntilInterrupted(t *testing.T) {
 				t.Errorf("%s: %d frames", tt.format, frames)
 			}
 		})
+	}
+}
+
+// Every list of something that changes by itself can be watched.
+func TestEveryListCanBeWatched(t *testing.T) {
+	seen := 0
+	walkCommands(newRoot(&session{}), func(cmd *cobra.Command) {
+		if cmd.Name() != "list" || cmd.Parent().Name() == "context" { // a file of this user's
+			return
+		}
+		seen++
+		if cmd.Flags().Lookup("watch") == nil {
+			t.Errorf("%s has no --watch: wrap it by watched", cmd.CommandPath())
+		}
+	})
+	if seen < 8 {
+		t.Errorf("only %d lists", seen)
 	}
 }
 

@@ -24,7 +24,7 @@ func newWorker(s *session) *cobra.Command {
 	get := &cobra.Command{Use: "get ID", Short: "Show a worker and the tasks that it runs",
 		Example: "  admin worker get w1", Args: arguments(1, 1, "ID"), ValidArgsFunction: s.completeWorkers,
 		RunE: func(_ *cobra.Command, args []string) error { return s.getWorker(args[0]) }}
-	cmd.AddCommand(list, get)
+	cmd.AddCommand(s.watched(list), get)
 	return group(cmd)
 }
 
