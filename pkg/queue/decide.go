@@ -102,10 +102,14 @@ func decideCancelled(task seen, orphaned bool) decision {
 
 // attempted reports whether an archived task was run at least once. The ledger
 // knows for our middleware. For other consumers asynq's count decides, or the
-// error of a handler that asked for no retry; a lost lease alone says nothing.
+// error of a handler that asked for no retry. A lost lease says nothing, however
+// often it was lost: the reply of a dequeue that does not arrive counts as a
+// retry. What kills its worker every time runs out of re-drives instead.
 func attempted(f claim.OpenFiring, task seen) bool {
-	return f.Attempt > 0 || task.info.Retried > 0 ||
-		task.info.LastErr != "" && task.info.LastErr != asynq.ErrLeaseExpired.Error()
+	if f.Attempt > 0 {
+		return true
+	}
+	return task.info.LastErr != asynq.ErrLeaseExpired.Error() && (task.info.Retried > 0 || task.info.LastErr != "")
 }
 
 func archivedReason(task seen) string {

@@ -78,6 +78,7 @@ func TestDecideSeen(t *testing.T) {
 		{"completed though cancelled", cancelled, task(asynq.TaskStateCompleted), false, doSettle, claim.OutcomeSucceeded},
 		{"archived, never run", claim.OpenFiring{}, task(asynq.TaskStateArchived), false, doRedrive, ""},
 		{"archived after a crash before the handler", claim.OpenFiring{}, task(asynq.TaskStateArchived, lastErr(asynq.ErrLeaseExpired.Error())), false, doRedrive, ""},
+		{"archived after several crashes before the handler", claim.OpenFiring{}, task(asynq.TaskStateArchived, retried, lastErr(asynq.ErrLeaseExpired.Error())), false, doRedrive, ""},
 		{"archived after retries", claim.OpenFiring{}, task(asynq.TaskStateArchived, retried), false, doSettle, claim.OutcomeFailed},
 		{"archived by SkipRetry of a plain consumer", claim.OpenFiring{}, task(asynq.TaskStateArchived, lastErr("bad input: skip retry for the task")), false, doSettle, claim.OutcomeFailed},
 		{"archived after an attempt that the ledger saw", claim.OpenFiring{Attempt: 1}, task(asynq.TaskStateArchived), false, doSettle, claim.OutcomeFailed},
