@@ -31,6 +31,21 @@ test-fast: ## the tests that need nothing installed
 race: redis-server ## every test but the long ones under the race detector
 	BELFRY_TEST_REQUIRE_REDIS=1 $(GO) test -short -race -timeout 15m ./...
 
+SEEDS ?= 1000
+FIRST_SEED ?= 1
+
+.PHONY: sim
+sim: ## fleets under seeded faults: make sim SEEDS=5000 FIRST_SEED=1
+	set -o pipefail; $(GO) test ./internal/simtest/storm -run TestSeeds -v -timeout 0 -seeds $(SEEDS) -first-seed $(FIRST_SEED) | grep -v -e '--- PASS' -e '=== '
+
+.PHONY: numbers
+numbers: ## measure the table in docs/GUARANTEES.md anew: make numbers SEEDS=100
+	$(GO) test ./internal/simtest/storm -run TestNumbers -timeout 0 -update -seeds $(SEEDS) -first-seed $(FIRST_SEED)
+
+.PHONY: mutants
+mutants: ## break one rule after the other and see whether the simulation notices
+	$(GO) test ./internal/simtest/storm -run 'TestMutants$$' -v -timeout 0 -mutants
+
 .PHONY: bench
 bench: redis-server ## benchmarks, each beside its limit or its peer in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 15m ./bench/...

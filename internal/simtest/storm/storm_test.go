@@ -1,0 +1,134 @@
+package storm
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+var (
+	seeds     = flag.Int("seeds", 50, "how many seeds to run")
+	firstSeed = flag.Uint64("first-seed", 1, "the first of them")
+	only      = flag.String("only", "", "run this row of the table instead of a drawn scenario")
+	update    = flag.Bool("update", false, "write the table in docs/GUARANTEES.md")
+	traced    = flag.Bool("trace", false, "print the whole trace of every run")
+)
+
+// simulate runs a scenario in a bubble of its own.
+func simulate(t *testing.T, c func(seed uint64) scenario, seed uint64) (r result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, c(seed), seed)
+		s.run()
+		r = s.result
+		r.name = s.c.name
+		r.violated, r.events, r.digest = s.witness.violations, s.log.events, s.digest()
+	})
+	return r
+}
+
+// report fails the test for every violation, with its story.
+func (r result) report(t *testing.T, seed uint64) {
+	t.Helper()
+	for i, v := range r.violated {
+		if i == 3 {
+			t.Errorf("and %d more", len(r.violated)-i)
+			return
+		}
+		t.Errorf("%s, seed %d: %s at %s: %s\nreplay: go test ./internal/simtest/storm -run TestSeeds -seeds 1 -first-seed %d -only %q\n%s",
+			r.name, seed, v.kind, clock(v.at), v.what, seed, *only, r.story(v))
+	}
+}
+
+// drawn is the scenario of a seed.
+func drawn(seed uint64) scenario {
+	for _, c := range scenarios() {
+		if c.name == *only {
+			return c
+		}
+	}
+	return swarm(seed)
+}
+
+// TestSeeds lets fleets weather storms that are drawn from seeds.
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	n := *seeds
+	if testing.Short() || slow {
+		n = min(n, 10)
+	}
+	var sum total
+	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := simulate(t, drawn, seed)
+			r.report(t, seed)
+			sum.add(r)
+			if *traced {
+				for _, e := range r.events {
+					t.Log(e)
+				}
+			}
+		})
+	}
+	t.Logf("%d seeds: %s", n, sum)
+	if *only == "" && n >= 50 {
+		sum.judgeVariety(t)
+	}
+}
+
+// sometimes is what must have happened in any fifty storms: faults that never
+// occur prove nothing.
+var sometimes = []string{
+	"crash", "pause", "refused", "lost reply", "duplicated command", "echoed command", "delayed command",
+	"delivered twice", "task lost", "stub of a lost task", "recovered by asynq", "re-driven", "settled by the auditor",
+	"clock jump of a worker", "clock jump of the store", "outage",
+	"paused", "paused for a while", "resumed", "edit", "spec edited", "queue move", "trigger", "trigger repeated", "schedule deleted",
+	"claimed again", "overlap met", "handler failed", "run asked to end",
+	"begin RUN", "begin SETTLED", "begin BUSY", "begin CANCELLED", "begin GONE", "begin UNKNOWN",
+	"finish OK", "finish ALREADY",
+	"outcome succeeded", "outcome cancelled", "outcome unknown",
+}
+
+func (s *total) judgeVariety(t *testing.T) {
+	t.Helper()
+	for _, what := range sometimes {
+		if s.counts[what] == 0 {
+			t.Errorf("in all these storms this never happened: %s", what)
+		}
+	}
+	for v := schedule.VerdictFired; v <= schedule.VerdictSuperseded; v++ {
+		if s.verdicts[v] == 0 && v != schedule.VerdictSkipped && v != schedule.VerdictExcluded {
+			t.Errorf("in all these storms no scheduled time got verdict %d", v)
+		}
+	}
+}
+
+// TestReplay wants a seed to give the same run, event by event.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 6; seed++ {
+		a, b := simulate(t, drawn, seed), simulate(t, drawn, seed)
+		if a.digest == b.digest && len(a.events) > 1000 {
+			continue
+		}
+		for i := range min(len(a.events), len(b.events)) {
+			if a.events[i] != b.events[i] {
+				from := max(0, i-20)
+				t.Fatalf("seed %d, event %d: first run\n%s\nsecond run\n%s", seed, i, lines(a.events[from:i+3]), lines(b.events[i:i+3]))
+			}
+		}
+		t.Errorf("seed %d gave %d events, then %d", seed, len(a.events), len(b.events))
+	}
+}
+
+func lines(events []event) string {
+	var text []string
+	for _, e := range events {
+		text = append(text, e.String())
+	}
+	return strings.Join(text, "\n")
+}
