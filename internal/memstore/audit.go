@@ -26,8 +26,11 @@ func (s *Store) Audit(ctx context.Context, request claim.AuditRequest) (claim.Au
 	}
 	batch := claim.AuditBatch{Now: now}
 	for _, f := range s.overdue(request.Shard, now, request.Limit) {
-		f.audit = millis(now.Add(request.Hide))
-		r := s.schedules[f.key.Schedule]
+		r, hide := s.schedules[f.key.Schedule], request.Hide
+		if len(r.buffer) > 0 {
+			hide = min(hide, releaseAudit) // somebody waits for it
+		}
+		f.audit = millis(now.Add(hide))
 		if f.state == claim.FiringBuffered {
 			batch.Released = append(batch.Released, s.drain(r, now.Add(releaseAudit))...)
 			continue

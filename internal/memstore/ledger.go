@@ -242,7 +242,11 @@ func (s *Store) Mark(ctx context.Context, auditAfter time.Duration, firings []cl
 	defer s.mu.Unlock()
 	for _, id := range firings {
 		if f := s.firings[id]; f != nil && f.state == claim.FiringIntent {
-			f.state, f.audit = claim.FiringEnqueued, millis(now.Add(auditAfter))
+			after := auditAfter
+			if r := s.schedules[f.key.Schedule]; len(r.buffer) > 0 {
+				after = min(after, releaseAudit) // somebody waits for it
+			}
+			f.state, f.audit = claim.FiringEnqueued, millis(now.Add(after))
 		}
 	}
 	return nil

@@ -241,6 +241,11 @@ func (d *data) bufferFiring(r *record, f *firing) bool {
 	}
 	f.key, _ = claim.ParseFiringID(string(f.id))
 	f.state, f.queue = claim.FiringBuffered, r.definition().Queue
+	for _, open := range r.open {
+		if len(r.buffer) == 0 { // what others wait for is audited soon
+			open.audit = f.openedAt.Add(releaseAudit)
+		}
+	}
 	d.firings[f.id] = f
 	r.buffer = append(r.buffer, f)
 	return true

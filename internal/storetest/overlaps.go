@@ -22,6 +22,7 @@ var overlapCases = []testCase{
 	{"cancel_other asks the open run to end, and the new one waits for it", overlapCancelRunning},
 	{"cancel_other ends an open firing that has not begun", overlapCancelQueued},
 	{"a claim that met an overlap can be released and claimed again", overlapClaimAgain},
+	{"what a buffered firing waits for is audited soon again", overlapAuditedSoon},
 }
 
 func overlapAllow(e *env) {
@@ -239,4 +240,32 @@ func overlapClaimAgain(e *env) {
 	want(e, "OpenOthers", again.OpenOthers, 0)
 	e.completes(enqueued(again), claim.CompleteOK)
 	e.verdicts("a", span(1, 0, 1, 2))
+}
+
+// A plain consumer tells nobody that it has ended what a buffered firing waits
+// for, so the auditor looks again soon.
+func overlapAuditedSoon(e *env) {
+	e.put(every("a", overlap(schedule.OverlapBufferAll)))
+	first := e.fireNext()
+	e.advance(2 * period)
+	e.audited(first) // hides it for a minute
+	second := e.claimOne(claim.ClaimOverlap)
+	e.completes(decided(second, claim.DecideOverlap), claim.CompleteOK)
+	third := e.claimOne(claim.ClaimOverlap)
+	e.completes(decided(third, claim.DecideOverlap), claim.CompleteOK)
+	for range 2 {
+		e.advance(5*time.Second - time.Millisecond)
+		want(e, "firings to audit within 5 s", len(e.audit()), 0)
+		e.advance(time.Millisecond)
+		e.audited(first)
+	}
+	e.runToEnd(first, claim.OutcomeSucceeded)
+	e.released(second.Firing())
+	e.must("Mark", e.Ledger.Mark(e.Context(), time.Hour, []claim.FiringID{second.Firing()}))
+	e.advance(5 * time.Second)
+	e.audited(second.Firing())
+	e.runToEnd(second.Firing(), claim.OutcomeSucceeded)
+	e.must("Mark", e.Ledger.Mark(e.Context(), time.Hour, []claim.FiringID{third.Firing()}))
+	e.advance(time.Minute)
+	want(e, "firings to audit when nothing waits", len(e.audit()), 0)
 }

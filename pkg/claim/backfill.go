@@ -179,3 +179,42 @@ func (b *Backfill) Room() int {
 	}
 	return min(room, max(1, int(time.Second/b.Every)))
 }
+
+// maxPassed bounds the scheduled times that one step passes over.
+const maxPassed = 1000
+
+// Wants reports whether the backfill opens a scheduled time. Unless Again, it
+// leaves out those that have fired, as far as the history of the schedule goes
+// back, and those that are still pending: they get their verdict yet.
+func (b *Backfill) Wants(status *schedule.Status, at time.Time) bool {
+	if b.Again {
+		return true
+	}
+	if !status.NextAt.IsZero() && !at.Before(status.NextAt) {
+		return false
+	}
+	r, known := status.VerdictAt(at)
+	return !known || r.Verdict != schedule.VerdictFired
+}
+
+// Plan computes the next step. It is pure, and its work is bounded. False:
+// there is nothing to do before an open firing has ended.
+func (b *Backfill) Plan(c *schedule.Compiled, status *schedule.Status) (BackfillStep, bool) {
+	step := BackfillStep{Schedule: b.Schedule, ID: b.ID, Expected: b.Cursor, Cursor: b.Cursor}
+	for step.Passed < maxPassed {
+		next, ok := c.Next(step.Cursor)
+		if !ok || next.After(b.To) {
+			step.Cursor = time.Time{}
+			break
+		}
+		if !b.Wants(status, next) {
+			step.Passed++
+		} else if len(step.Open) < b.Room() {
+			step.Open = append(step.Open, next.UTC())
+		} else {
+			break
+		}
+		step.Cursor = next.UTC()
+	}
+	return step, !step.Cursor.Equal(step.Expected)
+}

@@ -150,7 +150,7 @@ const (
 type AuditRequest struct {
 	Shard int
 	Limit int
-	Hide  time.Duration // when they are looked at again if nothing happens
+	Hide  time.Duration // when they are looked at again if nothing happens; at most 5 s for what a buffered firing waits for
 }
 
 // An AuditBatch is the reply to Audit.

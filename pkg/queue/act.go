@@ -114,6 +114,9 @@ func (s *sweep) settle(ctx context.Context, f claim.OpenFiring, outcome claim.Ru
 		return fmt.Errorf("settle as %s: %w", outcome, err)
 	}
 	s.released(ctx, result.Released)
+	if result.Answer != claim.RedriveStale {
+		s.count(func(*SweepResult) { s.closed = append(s.closed, f.Firing) })
+	}
 	if result.Answer != claim.RedriveOK {
 		s.count(func(r *SweepResult) { r.Left++ })
 		return nil

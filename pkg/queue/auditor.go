@@ -21,6 +21,7 @@ type AuditorOptions struct {
 	Catalog  schedule.Catalog
 	Enqueuer *Enqueuer
 	Redis    redis.UniversalClient // of the queues; stays the caller's to close
+	Reader   claim.FiringReader    // for Look; nil: Look finds nothing
 
 	Limit       int           // firings of one Sweep; 0 is 100
 	Hide        time.Duration // when a firing that was left alone is looked at again; 0 is 15 s
@@ -36,6 +37,7 @@ type AuditorOptions struct {
 // worker runs one. It is safe for concurrent use.
 type Auditor struct {
 	ledger      claim.Ledger
+	reader      claim.FiringReader // may be nil
 	releaser    releaser
 	tasks       tasks
 	limit       int
@@ -72,7 +74,7 @@ func NewAuditor(options AuditorOptions) (*Auditor, error) {
 		return nil, &schedule.FieldError{Field: "redis", Value: "nil", Allowed: "a Redis client"}
 	}
 	a := &Auditor{
-		ledger: options.Ledger, tasks: newTasks(options.Redis), keepRuns: options.KeepRuns,
+		ledger: options.Ledger, reader: options.Reader, tasks: newTasks(options.Redis), keepRuns: options.KeepRuns,
 		observer: observerOr(options.Observer), memory: newMemory(),
 	}
 	var errs [7]error
@@ -139,6 +141,7 @@ type sweep struct {
 
 	mu     sync.Mutex
 	result SweepResult
+	closed []claim.FiringID // settled by this sweep, or before
 	errs   []error
 }
 

@@ -212,3 +212,16 @@ type Stats struct {
 	Lateness  time.Duration // how long the oldest unclaimed due time has been waiting
 	Now       time.Time     // the store's clock
 }
+
+// VerdictAt returns the range that holds an instant. The ranges cover the
+// scheduled times of the definition that was in force then; whether the
+// instant was one of those, they do not say. False: no range that is kept
+// holds it.
+func (s *Status) VerdictAt(at time.Time) (VerdictRange, bool) {
+	for i := len(s.Verdicts) - 1; i >= 0; i-- {
+		if r := s.Verdicts[i]; !at.Before(r.First) && !at.After(r.Last) {
+			return r, true
+		}
+	}
+	return VerdictRange{}, false
+}

@@ -15,6 +15,7 @@ import (
 // A batchWork carries out what a claimed batch needs.
 type batchWork struct {
 	s     *Scheduler
+	shard int
 	batch claim.Batch
 	hold  *hold
 	soon  *earliest // when the shard has work again
@@ -39,7 +40,7 @@ func (b *batchWork) run(ctx context.Context) {
 		return
 	}
 	b.calendars = calendars
-	b.carryOut(ctx, b.decide(b.batch.Claims, definitions), mostDecisions)
+	b.carryOut(ctx, b.settleEnded(ctx, b.decide(b.batch.Claims, definitions)), mostDecisions)
 }
 
 // mostDecisions is how often a batch is decided. More than twice takes
@@ -211,6 +212,9 @@ func (b *batchWork) settled(ctx context.Context, d *decision, outcome claim.Outc
 		}
 		if d.foreign != nil {
 			b.settleForeign(ctx, d)
+		}
+		if d.planned.Overlap {
+			b.s.hintAudit(b.shard) // it may have been buffered
 		}
 	case claim.CompleteStale:
 		b.hold.drop(d.claim)

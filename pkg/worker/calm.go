@@ -3,53 +3,103 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/belfryhq/belfry/pkg/queue"
 )
 
-// A calm client slows asynq's server down while Redis refuses everything, such
-// as when its memory is full or a permission is missing: asynq repeats a
-// refused dequeue without a pause, hundreds of thousands of times a second.
+// A calm client is what asynq's server talks through. A script that Redis
+// refuses again and again, such as when its memory is full or a permission is
+// missing, is answered with growing delay: asynq repeats a refused dequeue
+// without a pause, hundreds of thousands of times a second. No script waits
+// for an answer longer than calmCall, since asynq sets no deadlines. And it
+// knows which scripts are refused, for readiness.
 type calm struct {
 	redis.UniversalClient
-	refused atomic.Int64 // scripts in a row
+	hook redis.Hook
+	now  func() time.Time
+
+	mu      sync.Mutex
+	failing map[string]failing // by script
+}
+
+// A failing script has been refused since then.
+type failing struct {
+	since time.Time
+	err   error
 }
 
 const (
-	calmFree    = 3 // refusals in a row that cost nothing
-	calmFirst   = 10 * time.Millisecond
-	calmLongest = time.Second
+	calmCall  = 5 * time.Second  // bounds one script
+	calmStuck = 20 * time.Second // a script that is refused for longer makes no progress
 )
+
+func newCalm(client redis.UniversalClient) *calm {
+	return &calm{UniversalClient: client, hook: queue.NewBackoffHook(), now: time.Now, failing: map[string]failing{}}
+}
 
 // EvalSha runs a script that the server knows.
 func (c *calm) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	cmd := c.UniversalClient.EvalSha(ctx, sha, keys, args...)
-	c.pause(ctx, cmd.Err())
-	return cmd
+	return c.call(ctx, sha, func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 }
 
 // Eval runs a script.
 func (c *calm) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	cmd := c.UniversalClient.Eval(ctx, script, keys, args...)
-	c.pause(ctx, cmd.Err())
+	return c.call(ctx, redis.NewScript(script).Hash(), func(ctx context.Context) *redis.Cmd {
+		return c.UniversalClient.Eval(ctx, script, keys, args...)
+	})
+}
+
+func (c *calm) call(ctx context.Context, sha string, call func(context.Context) *redis.Cmd) *redis.Cmd {
+	var cmd *redis.Cmd
+	run := c.hook.ProcessHook(func(ctx context.Context, _ redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, calmCall)
+		defer cancel()
+		cmd = call(ctx)
+		return cmd.Err()
+	})
+	c.note(sha, run(ctx, redis.NewCmd(ctx, "evalsha", sha)))
 	return cmd
 }
 
-func (c *calm) pause(ctx context.Context, err error) {
-	if err == nil || errors.Is(err, redis.Nil) {
-		c.refused.Store(0)
-		return
+// note remembers since when a script is not answered.
+func (c *calm) note(sha string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch before, known := c.failing[sha]; {
+	case err == nil || errors.Is(err, redis.Nil) || !isReply(err): // a server that is away is seen by a ping
+		delete(c.failing, sha)
+	case redis.HasErrorPrefix(err, "NOSCRIPT"): // asynq sends the script itself next
+	case known:
+		c.failing[sha] = failing{before.since, err}
+	default:
+		c.failing[sha] = failing{c.now(), err}
 	}
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return // asynq sends the script itself next
+}
+
+// isReply reports whether Redis answered, with an error.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// stuck returns an error while Redis refuses a script of asynq's; nil: it
+// refuses none.
+func (c *calm) stuck() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.failing {
+		if idle := c.now().Sub(f.since); idle > calmStuck {
+			return fmt.Errorf("worker: Redis has refused asynq for %s: %w", idle.Round(time.Second), f.err)
+		}
 	}
-	if n := c.refused.Add(1) - calmFree; n > 0 {
-		pause(ctx, min(calmLongest, calmFirst<<min(n-1, 7)))
-	}
+	return nil
 }
 
 // A quiet handler takes asynq's messages about failed connections, and all

@@ -1,13 +1,17 @@
 package worker
 
 import (
+	"context"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/belfryhq/belfry/internal/redistest"
 )
@@ -15,7 +19,7 @@ import (
 func TestCalmSlowsDownRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := redistest.InMemory(t)
-		client := &calm{UniversalClient: memory.Client()}
+		client := newCalm(memory.Client())
 		script := redis.NewScript("return redis.call('GET', KEYS[1])")
 		memory.Server().SetError("OOM command not allowed when used memory > 'maxmemory'")
 		began, calls := time.Now(), 0
@@ -39,6 +43,58 @@ func TestCalmSlowsDownRefusals(t *testing.T) {
 			t.Errorf("100 calls that are answered took %s, want no pause", took)
 		}
 	})
+}
+
+// K8: asynq's dequeue is refused while its other scripts are answered.
+func TestCalmSlowsDownOneScriptOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newCalm(redistest.InMemory(t).Client())
+		refused, answered := redis.NewScript("return redis.error_reply('OOM refused')"), redis.NewScript("return 1")
+		began, calls := time.Now(), 0
+		for time.Since(began) < 30*time.Second {
+			if err := refused.Run(t.Context(), client, []string{"k"}).Err(); err == nil || redis.HasErrorPrefix(err, "NOSCRIPT") {
+				t.Fatalf("the refused script = %v", err)
+			}
+			before := time.Now()
+			if err := answered.Run(t.Context(), client, []string{"k"}).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(before); took > 0 {
+				t.Fatalf("a script that is answered took %s", took)
+			}
+			calls++
+			if err := client.stuck(); (err != nil) != (time.Since(began) > calmStuck) {
+				t.Fatalf("after %s stuck = %v", time.Since(began), err)
+			}
+		}
+		if calls > 60 {
+			t.Errorf("%d refused calls in 30s, want few", calls)
+		}
+	})
+}
+
+// A server that takes a script and never answers.
+func TestCalmSetsDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: mute, ContextTimeoutEnabled: true, ReadTimeout: time.Hour,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, MaxRetries: -1})
+		defer client.Close()
+		calm := newCalm(client)
+		for n := 1; n <= 6; n++ {
+			began := time.Now()
+			err := calm.EvalSha(t.Context(), "sha", []string{"k"}).Err()
+			if took := time.Since(began); err == nil || took > calmCall+time.Second {
+				t.Errorf("call %d = %v after %s, want an error within %s", n, err, took, calmCall+time.Second)
+			}
+		}
+	})
+}
+
+// mute connects to somebody who listens and never answers.
+func mute(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, server) }()
+	return client, nil
 }
 
 func TestQuietDropsWhatTheOutageSays(t *testing.T) {

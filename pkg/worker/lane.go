@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,9 +30,10 @@ const shortest = 5 * time.Millisecond
 
 func (l *lane) run(ctx context.Context) {
 	failed := 0
+	loop := l.s.watch.loop(fmt.Sprintf("claim %d", l.shard), l.s.stall())
 	for ctx.Err() == nil {
 		l.s.touch()
-		next, err := l.drain(ctx)
+		next, err := l.drain(ctx, loop)
 		if err != nil {
 			if !l.s.outage.failed(ctx, err, failed) {
 				return
@@ -40,13 +42,14 @@ func (l *lane) run(ctx context.Context) {
 			continue
 		}
 		failed = 0
+		loop.turned()
 		l.sleep(ctx, next)
 	}
 }
 
 // drain claims until nothing is due, and returns when, on our clock, something
 // will be; the zero time when nothing is known.
-func (l *lane) drain(ctx context.Context) (time.Time, error) {
+func (l *lane) drain(ctx context.Context, loop *watched) (time.Time, error) {
 	var (
 		group errgroup.Group
 		soon  earliest  // of what this drain completed
@@ -63,6 +66,7 @@ func (l *lane) drain(ctx context.Context) (time.Time, error) {
 		}
 		received := time.Now()
 		l.s.claimed(batch.Now, received)
+		loop.turned()
 		left = batch.NextDue
 		l.reportDamaged(batch)
 		l.dispatch(&group, batch, sent, &soon)
@@ -116,7 +120,7 @@ func (l *lane) dispatch(group *errgroup.Group, batch claim.Batch, sent time.Time
 	ctx, hold := newHold(l.work, l.s, batch, sent)
 	group.Go(func() error {
 		defer hold.stop()
-		b := &batchWork{s: l.s, batch: batch, hold: hold, soon: soon}
+		b := &batchWork{s: l.s, shard: l.shard, batch: batch, hold: hold, soon: soon}
 		b.run(ctx)
 		return nil
 	})

@@ -146,7 +146,7 @@ func (w *Worker) away() bool {
 const farewell = time.Second
 
 func (w *Worker) newServer() *asynq.Server {
-	return asynq.NewServerFromRedisClient(&calm{UniversalClient: w.options.QueueRedis}, asynq.Config{
+	return asynq.NewServerFromRedisClient(w.calm, asynq.Config{
 		Concurrency:       w.options.Concurrency,
 		Queues:            w.options.Queues,
 		TaskCheckInterval: w.options.PollInterval,

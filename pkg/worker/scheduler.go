@@ -30,6 +30,14 @@ type Auditor interface {
 	Release(ctx context.Context, released []claim.Released) error
 }
 
+// A Looker looks at open firings before their audit is due, because others
+// wait for them. A *queue.Auditor is one.
+type Looker interface {
+	// Look closes those of the firings that have ended, and returns them. With
+	// cancel it also ends those that a newer firing cancels.
+	Look(ctx context.Context, firings []claim.FiringID) (queue.LookResult, error)
+}
+
 // A Settler closes firings. A claim.Ledger is one.
 type Settler interface {
 	Settle(ctx context.Context, request claim.SettleRequest) (claim.RedriveResult, error)
@@ -43,6 +51,8 @@ type SchedulerOptions struct {
 	Waker       claim.Waker
 	Enqueuer    Enqueuer
 	Auditor     Auditor
+	Backfills   claim.Backfills // nil: this scheduler makes no steps of backfills
+	Looker      Looker          // nil: what overlaps is not looked at before its time
 
 	Calendars schedule.CalendarReader // that definitions name; nil: there are none
 
@@ -74,6 +84,8 @@ type Scheduler struct {
 	outage   *outage
 	ranking  ranking
 	failures failures
+	watch    watch
+	hints    chan hint // for the sweeper
 	logger   *slog.Logger
 	observer Observer
 	now      func() time.Time
@@ -94,7 +106,8 @@ func NewScheduler(options SchedulerOptions) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{options: options, claims: options.Claims, cache: newCache(options.Definitions, options.Calendars),
-		ranking: ranking{self: options.ID}, logger: options.Logger, observer: options.Observer, now: options.SimulationNow, draw: options.SimulationDraw}
+		ranking: ranking{self: options.ID}, hints: make(chan hint, 64), logger: options.Logger, observer: options.Observer,
+		now: options.SimulationNow, draw: options.SimulationDraw}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -140,12 +153,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// serve runs one lane a shard, the sweeper and the wake-up channel.
+// serve runs one lane a shard, the sweeper, the backfiller and the wake-up
+// channel.
 func (s *Scheduler) serve(ctx, work context.Context, shards int) {
-	bell := newBell(shards + 1)
+	bell := newBell(shards + 2)
 	var group sync.WaitGroup
 	group.Go(func() { s.listen(ctx, bell) })
 	group.Go(func() { newSweeper(s, shards, bell).run(ctx) })
+	if s.options.Backfills != nil {
+		group.Go(func() { newBackfiller(s, shards, bell).run(ctx) })
+	}
 	order := rand.Perm(shards)
 	for _, shard := range order {
 		l := &lane{s: s, shard: shard, bell: bell, work: work}
@@ -207,7 +224,7 @@ func (s *Scheduler) Ready() error {
 	if idle := time.Since(time.Unix(0, last)); idle > s.stall() {
 		return fmt.Errorf("worker: no claim for %s", idle.Round(time.Second))
 	}
-	return nil
+	return s.watch.stuck()
 }
 
 // Live returns an error when no loop has turned for so long that only a

@@ -22,6 +22,7 @@ func newSweeper(s *Scheduler, shards int, bell *bell) *sweeper {
 
 func (w *sweeper) run(ctx context.Context) {
 	failed := 0
+	loop := w.s.watch.loop("audit", w.s.stall()+2*w.s.options.AuditAfter)
 	for ctx.Err() == nil {
 		if err := w.sweepDue(ctx); err != nil {
 			if !w.s.outage.failed(ctx, err, failed) {
@@ -31,6 +32,7 @@ func (w *sweeper) run(ctx context.Context) {
 			continue
 		}
 		failed = 0
+		loop.turned()
 		w.sleep(ctx)
 	}
 }
@@ -66,8 +68,30 @@ func (w *sweeper) sweep(ctx context.Context, shard int) error {
 			next = at
 		}
 	}
+	if soon := started.Add(waitedFor); result.Released > 0 && soon.Before(next) {
+		next = soon // others may wait for what came free
+	}
 	w.next[shard] = next
 	return nil
+}
+
+// waitedFor is when a firing that a buffered one waits for is audited: a plain
+// consumer tells nobody that it has ended it.
+const waitedFor = 5 * time.Second
+
+// A hint tells the sweeper of an audit that it cannot know of.
+type hint struct {
+	shard int
+	at    time.Time // on our clock
+}
+
+// hintAudit is harmless when it is lost: the sweeper looks at every shard now
+// and then.
+func (s *Scheduler) hintAudit(shard int) {
+	select {
+	case s.hints <- hint{shard, time.Now().Add(waitedFor)}:
+	default:
+	}
 }
 
 // longest is the time between two looks at a shard when no audit is known:
@@ -92,6 +116,10 @@ func (w *sweeper) sleep(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
+	case h := <-w.s.hints:
+		if h.at.Before(w.next[h.shard]) {
+			w.next[h.shard] = h.at
+		}
 	case <-w.rope:
 		now := time.Now()
 		for shard := range w.next {

@@ -30,6 +30,7 @@ type Worker struct {
 	middleware *queue.Middleware
 	scheduler  *Scheduler // nil with Options.NoSchedules
 	inProcess  *inProcess
+	calm       *calm
 
 	started  time.Time
 	running  atomic.Bool
@@ -56,7 +57,8 @@ func New(options Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{options: options, store: store, enqueuer: enqueuer, started: time.Now(), handlers: map[string]asynq.Handler{}}
+	w := &Worker{options: options, store: store, enqueuer: enqueuer, started: time.Now(), handlers: map[string]asynq.Handler{},
+		calm: newCalm(options.QueueRedis)}
 	if w.inProcess, err = newInProcess(&w.options, store); err != nil {
 		return nil, err
 	}
@@ -69,7 +71,7 @@ func New(options Options) (*Worker, error) {
 	if options.NoSchedules {
 		return w, nil
 	}
-	auditor, err := queue.NewAuditor(queue.AuditorOptions{Ledger: store, Catalog: store, Enqueuer: enqueuer, Redis: options.QueueRedis,
+	auditor, err := queue.NewAuditor(queue.AuditorOptions{Ledger: store, Catalog: store, Enqueuer: enqueuer, Redis: options.QueueRedis, Reader: store,
 		Hide: options.AuditAfter, AuditAfter: options.AuditAfter, KeepRuns: options.KeepRuns, Observer: options.Observer,
 		// asynq itself would take one to two minutes; the ledger fences an attempt
 		// that turns out to be alive after all.
@@ -78,7 +80,7 @@ func New(options Options) (*Worker, error) {
 		return nil, err
 	}
 	w.scheduler, err = NewScheduler(SchedulerOptions{Definitions: store, Calendars: store, Claims: store, Settler: store, Waker: store,
-		Enqueuer: enqueuer, Auditor: auditor, ID: options.ID, ClaimTTL: options.ClaimTTL, Batch: options.Batch,
+		Enqueuer: enqueuer, Auditor: auditor, Backfills: store, Looker: auditor, ID: options.ID, ClaimTTL: options.ClaimTTL, Batch: options.Batch,
 		AuditAfter: options.AuditAfter, IdleSleep: options.IdleSleep, Grace: options.grace(), KeepRuns: options.KeepRuns,
 		Logger: options.Logger, Observer: options.Observer, SimulationNow: options.SimulationNow})
 	if err != nil {
@@ -177,6 +179,9 @@ func (w *Worker) Ready(ctx context.Context) error {
 	// A read-only replica answers all that reads, and a claim while nothing is due.
 	if err := w.unlisted.Load(); err != nil && *err != nil {
 		return fmt.Errorf("worker: waiting for Redis: %w", *err)
+	}
+	if err := w.calm.stuck(); err != nil {
+		return err
 	}
 	if w.scheduler == nil {
 		return nil

@@ -3,7 +3,7 @@
 -- KEYS[1..15]  the shard, in the order of lib/shard.lua
 -- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
 -- ARGV[4]  limit    at most this many
--- ARGV[5]  hide_ms  when they are looked at again if nothing happens, from now
+-- ARGV[5]  hide_ms  when they are looked at again if nothing happens, from now; at most 5 s when a buffered firing waits for it
 --
 -- Returns  {now_ms, next_audit_ms | "", released, firings}
 --          firings: firing, state, position, attempt, redrives, token, lease_ms, opened_ms, queue, flags, worker, ...
@@ -30,7 +30,8 @@ local found, released = {}, {}
 
 local function look_at(id, firing)
   local where, r = position_of(id)
-  audits[id] = now_ms + hide_ms
+  local waited_for = r and r.buffered > 0
+  audits[id] = now_ms + (waited_for and math.min(hide_ms, RELEASE_AUDIT_MS) or hide_ms)
   if firing.state == BUFFERED and where ~= "GONE" then return release(r, released) end
   add_row(found, id, firing)
 end

@@ -1,5 +1,5 @@
 -- Opening firings, buffering them, and releasing what was buffered.
-local RELEASE_AUDIT_MS = 5000 -- the auditor enqueues a released firing that nobody enqueued
+local RELEASE_AUDIT_MS = 5000 -- when the auditor looks at what others wait for
 
 -- open_firing records a firing that counts as open.
 local function open_firing(r, id, firing, audit_ms)
@@ -9,8 +9,13 @@ local function open_firing(r, id, firing, audit_ms)
   change(r)
 end
 
+-- buffer_firing lets a firing wait. What the first one waits for is audited
+-- soon: a plain consumer tells nobody that it has ended it.
 local function buffer_firing(r, id, firing, audit_ms)
   put_firing(id, firing, audit_ms)
+  if r.buffered == 0 then
+    for _, open_id in ipairs(firing_ids(r, open_list(r))) do audits[open_id] = now_ms + RELEASE_AUDIT_MS end
+  end
   set_buffer_list(r, add_item(buffer_list(r), item_of(r, id)))
   set_buffered(r, r.buffered + 1)
 end

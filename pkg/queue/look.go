@@ -1,0 +1,74 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+)
+
+// LookResult says what a Look found.
+type LookResult struct {
+	Ended   []claim.FiringID // firings that were closed by it, or were closed before
+	Stopped int              // tasks of cancelled firings whose worker was asked to stop
+}
+
+// maxLooked bounds the firings of one Look.
+const maxLooked = 500
+
+// Look looks at open firings that others wait for, before their audit is due.
+// A plain asynq server reports nothing to the ledger, so the firing of a task
+// that it finished is open until somebody looks. Look closes those; of firings
+// that a newer one cancels it deletes the task, or asks the worker that runs
+// it to stop. It enqueues nothing: what is lost is the business of Sweep.
+// Beyond 500 firings it looks at none. The error joins what went wrong with
+// single firings, and the result is valid all the same.
+func (a *Auditor) Look(ctx context.Context, firings []claim.FiringID) (LookResult, error) {
+	if a.reader == nil || len(firings) == 0 {
+		return LookResult{}, nil
+	}
+	firings = firings[:min(len(firings), maxLooked)]
+	open, now, err := a.reader.Firings(ctx, firings)
+	if err != nil {
+		return LookResult{}, fmt.Errorf("queue: look at %d firings: %w", len(firings), err)
+	}
+	s := &sweep{Auditor: a, batch: claim.AuditBatch{Now: now}}
+	s.working = sync.OnceValues(func() (map[string]bool, error) { return a.tasks.working(ctx) })
+	var result LookResult
+	for _, id := range firings {
+		if f, ok := open[id]; ok {
+			s.batch.Firings = append(s.batch.Firings, f)
+		} else {
+			result.Ended = append(result.Ended, id)
+		}
+	}
+	s.each(ctx, s.glance)
+	s.each(ctx, s.act)
+	for i := range s.decisions {
+		if s.decisions[i].what == doStop {
+			result.Stopped++
+		}
+	}
+	result.Ended = append(result.Ended, s.closed...)
+	return result, errors.Join(s.errs...)
+}
+
+// glance decides about the i-th firing, as inspect does, but leaves what is
+// not over.
+func (s *sweep) glance(ctx context.Context, i int) {
+	f := s.batch.Firings[i]
+	live := f.State == claim.FiringRunning && f.LeaseUntil.After(s.batch.Now)
+	if live || f.State == claim.FiringBuffered || f.Position == claim.PositionGone {
+		return
+	}
+	d, err := s.look(ctx, f)
+	if err != nil {
+		s.fail(fmt.Errorf("queue: look at the task of %s in %s: %w", f.Firing, f.Queue, err))
+		return
+	}
+	if d.what == doSettle || d.what == doRemove || d.what == doStop {
+		s.decisions[i] = d
+	}
+}
