@@ -207,6 +207,7 @@ func (b *batchWork) settled(ctx context.Context, d *decision, outcome claim.Outc
 		b.hold.drop(d.claim)
 		b.s.counters.completed.Add(1)
 		b.s.failures.clear(d.claim.Schedule)
+		b.s.returned.clear(d.claim.Schedule)
 		if outcome != claim.CompleteGone {
 			b.soon.add(d.due())
 		}

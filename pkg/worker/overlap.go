@@ -37,6 +37,9 @@ func (b *batchWork) settleEnded(ctx context.Context, decisions []decision) []dec
 		if !d.waits() || !slices.ContainsFunc(d.claim.Open, func(id claim.FiringID) bool { return ended[id] }) {
 			return false
 		}
+		if b.s.returned.add(d.claim.Schedule) > mostReturns {
+			return false // what the store lists does not go away: let it decide
+		}
 		if _, err := b.release(d.claim, claim.Release{}); err != nil {
 			b.s.logger.Warn("a claim could not be handed back and runs out", "schedule", d.claim.Schedule, "error", err)
 		}
@@ -44,6 +47,10 @@ func (b *batchWork) settleEnded(ctx context.Context, decisions []decision) []dec
 		return true
 	})
 }
+
+// mostReturns is how often in a row a claim goes back because what it met has
+// ended. Each time something was closed, so that more are a fault of the store.
+const mostReturns = 5
 
 // waits reports whether open firings keep the firing from its queue.
 func (d *decision) waits() bool { return d.planned.Overlap }

@@ -84,6 +84,7 @@ type Scheduler struct {
 	outage   *outage
 	ranking  ranking
 	failures failures
+	returned failures // claims that went back because what they met had ended
 	watch    watch
 	hints    chan hint // for the sweeper
 	logger   *slog.Logger

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/queue"
+	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/belfryhq/belfry/pkg/worker"
 )
 
@@ -106,4 +107,42 @@ func TestReadinessTurnsRedWhenOneLoopHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An eagerLooker says of everything that it has ended, and closes nothing.
+type eagerLooker struct{ looks int }
+
+func (l *eagerLooker) Look(_ context.Context, firings []claim.FiringID) (queue.LookResult, error) {
+	l.looks++
+	return queue.LookResult{Ended: firings}, nil
+}
+
+// TestAClaimDoesNotGoBackForEver has a store that goes on to list what is not
+// there.
+func TestAClaimDoesNotGoBackForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		f.put("skip", "10s", func(s *schedule.Schedule) { s.Overlap = schedule.OverlapSkip })
+		looker := &eagerLooker{}
+		m := f.member("a", func(o *worker.SchedulerOptions) { o.Looker, o.AuditAfter = looker, time.Hour })
+		m.setFault(func(call string) error {
+			if call == "audit" {
+				return errAway // nobody closes the first one
+			}
+			return nil
+		})
+		m.start()
+		time.Sleep(35 * time.Second)
+		if looker.looks < 2 || looker.looks > 20 {
+			t.Errorf("looked %d times at what two scheduled times met, want a few", looker.looks)
+		}
+		entry, err := f.store.Get(t.Context(), "skip")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := entry.Status.Verdicts; len(v) != 2 || v[1].Verdict != schedule.VerdictOverlap || v[1].Count != 2 {
+			t.Errorf("verdicts %+v, want one fired and two overlapping", v)
+		}
+		m.halt()
+	})
 }
