@@ -61,7 +61,7 @@ func (f *faulty) enter(verb string) (lost bool, err error) {
 	}
 	f.mu.Unlock()
 	if delay > 0 {
-		time.Sleep(delay)
+		<-time.After(delay) // a store that is slow; virtual time in the bubbles that use it
 	}
 	return lost, err
 }
