@@ -63,6 +63,12 @@ type Stores struct {
 	// Leases and Periodic may be nil when no command needs them.
 	Leases   LeaseStore
 	Periodic claim.PeriodicStore
+	// Events, Skipper, Backfills and Firings may be nil when no command needs
+	// them.
+	Events    schedule.EventLog
+	Skipper   schedule.Skipper
+	Backfills claim.Backfills
+	Firings   claim.FiringReader
 	// Server, Tasks and Archive may be nil when no command needs them.
 	Server  Server
 	Tasks   TaskStore

@@ -43,7 +43,8 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: "test:6379",
-		Leases: store.Leases(), Periodic: store.Periodic()}
+		Leases: store.Leases(), Periodic: store.Periodic(),
+		Events: store, Skipper: store, Backfills: store, Firings: store}
 	seedLeases(t, store)
 	r.stores.Archive = &cannedArchive{t: t, now: r.clock}
 	r.stores.Server, r.stores.Tasks = scene{r}, newCannedTasks(r)

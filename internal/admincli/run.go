@@ -134,6 +134,7 @@ func newRoot(s *session) *cobra.Command {
 	})
 	root.AddCommand(newSchedule(s), newApply(s), newCalendar(s), newDiff(s), newExport(s), newValidate(s), newImport(s), newLease(s), newPeriodic(s), newStats(s), newCron(s), newVersion(s))
 	group(root)
+	root.AddCommand(newEvents(s))
 	root.AddCommand(operations(s)...)
 	root.InitDefaultCompletionCmd()
 	return root

@@ -13,7 +13,7 @@ func newSchedule(s *session) *cobra.Command {
 		Example: "  admin schedule list\n  admin s get nightly-report",
 	}
 	cmd.AddCommand(newList(s), newGet(s), newCreate(s), newUpdate(s), newEdit(s), newMove(s), newPause(s), newResume(s), newTrigger(s),
-		newDelete(s), newPreview(s), newHistory(s))
+		newDelete(s), newPreview(s), newHistory(s), newWhy(s), newSkip(s), newUnskip(s), newBackfill(s))
 	return group(cmd)
 }
 

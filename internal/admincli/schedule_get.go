@@ -101,6 +101,9 @@ func (s *session) showEntry(w io.Writer, e schedule.Entry) {
 	if e.Status.State == schedule.StateActive {
 		f.add("then", s.comingAfter(d, e.Status.NextAt, shownFirings-1)...)
 	}
+	for _, at := range e.Status.Skips {
+		f.add("skips", when(at, s.env.Now(), s.location(s.read(d).zoneAt(at))))
+	}
 	f.add("bounds", bounds(d))
 	f.add("task", taskText(d))
 	f.add("payload", payloadText(d.Payload))
