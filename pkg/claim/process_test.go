@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // processTTL is that of claims and leases in the processes.
-const processTTL = time.Second
+const processTTL = 2 * time.Second
 
 // A player is what the roles share.
 type player struct {
