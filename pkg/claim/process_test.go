@@ -196,7 +196,7 @@ func TestProcessesRunABodyOfTenTTLOnce(t *testing.T) {
 	t.Parallel()
 	processes := startPlayers(t, "periodic", 3, 10*processTTL)
 	holder, start := proctest.AwaitAny(t, 10*time.Second, "start", nil, processes...)
-	holder.Await(20*time.Second, "end")
+	holder.Await(20*processTTL, "end")
 	for _, p := range processes {
 		p.Stop(10 * time.Second)
 	}
