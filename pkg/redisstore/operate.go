@@ -100,7 +100,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		return schedule.ResumeResult{}, err
 	}
 	shard := l.shardOf(id)
-	for range putAttempts {
+	for attempt := range putAttempts {
 		o, now, err := s.readOne(ctx, doing, l, id)
 		if err != nil {
 			return schedule.ResumeResult{}, err
@@ -120,6 +120,9 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		status, next := answer.text(0), answer.time(1)
 		if answer.err != nil || status == "OK" {
 			return schedule.ResumeResult{NextAt: next}, answer.err
+		}
+		if err := afterRace(ctx, attempt); err != nil {
+			return schedule.ResumeResult{}, wrap(doing, err)
 		}
 	}
 	return schedule.ResumeResult{}, fmt.Errorf("redisstore: %s: it changes faster than it can be planned; try again", doing)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"strconv"
 	"time"
 
@@ -15,7 +16,26 @@ import (
 
 // putAttempts bounds how often a Put plans again because the schedule moved
 // meanwhile.
-const putAttempts = 20
+const putAttempts = 40
+
+// Pauses before another attempt: up to the first, doubling up to the longest,
+// so that many who put the same schedule at once do not meet again.
+const (
+	firstRetry   = time.Millisecond
+	longestRetry = 100 * time.Millisecond
+)
+
+// afterRace pauses a random while before another attempt, 0 being the first.
+func afterRace(ctx context.Context, attempt int) error {
+	timer := time.NewTimer(mathrand.N(min(longestRetry, firstRetry<<min(attempt, 10))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // A putting is one definition on its way into the store.
 type putting struct {
@@ -81,7 +101,7 @@ func (s *Store) Put(ctx context.Context, definition schedule.Schedule, options s
 func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutResult, error) {
 	id := p.definition.ID
 	doing := fmt.Sprintf("put %q", id)
-	for range putAttempts {
+	for attempt := range putAttempts {
 		o, now, err := s.readOne(ctx, doing, l, id)
 		if err != nil {
 			return schedule.PutResult{}, err
@@ -103,6 +123,9 @@ func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutRes
 		result, err := p.result(answer, &o)
 		if !errors.Is(err, errRace) {
 			return result, err
+		}
+		if err := afterRace(ctx, attempt); err != nil {
+			return schedule.PutResult{}, wrap(doing, err)
 		}
 		if p, err = s.withNewCalendars(ctx, p); err != nil {
 			return schedule.PutResult{}, err
