@@ -160,10 +160,10 @@ func TestABackfillIsSequential(t *testing.T) {
 		b := r.startBackfill(claim.BackfillRequest{Schedule: "slow", ID: "bf", From: start.Add(time.Minute), To: start.Add(4 * time.Minute), Every: time.Millisecond})
 		time.Sleep(24 * time.Second)
 		r.checkBackfilled(b, minutes(start, 1, 4))
+		n.halt()
 		if most != 1 {
 			t.Errorf("%d firings of the backfill ran at a time, want 1", most)
 		}
-		n.halt()
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,14 @@ import (
 
 // The tests of this file are reports of people who ran other schedulers, by
 // number, each against whole workers.
+
+// long skips a test of many virtual minutes under -short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many virtual minutes of whole workers")
+	}
+}
 
 // change stores a schedule with what the test changes about it.
 func (r *rig) change(id, expression string, change func(*schedule.Schedule)) {
@@ -70,6 +79,7 @@ func every(first time.Time, step time.Duration, n int) []time.Time {
 // B006, B012, B095: workers whose clocks are a minute apart fire each
 // scheduled time once, and none before its time by the clock of Redis.
 func TestB012B095ClocksThatDisagree(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -103,6 +113,7 @@ func TestB012B095ClocksThatDisagree(t *testing.T) {
 // B096: a worker whose clock is an hour ahead plans from the scheduled time,
 // not from its clock.
 func TestB096TheNextTimeFollowsTheScheduledOne(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -116,6 +127,7 @@ func TestB096TheNextTimeFollowsTheScheduledOne(t *testing.T) {
 
 // B019, B082, B122: restarts move nothing and delete nothing.
 func TestB019B122RestartsKeepThePhase(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -135,6 +147,7 @@ func TestB019B122RestartsKeepThePhase(t *testing.T) {
 
 // B027, B124: a changed rule replaces the pending time at once.
 func TestB027AnEditReplacesThePendingTime(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -151,6 +164,7 @@ func TestB027AnEditReplacesThePendingTime(t *testing.T) {
 
 // B026, B032: many puts of one schedule at once leave one.
 func TestB032ParallelPutsLeaveOneSchedule(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		n := r.node("one", nil).start()
@@ -181,6 +195,7 @@ func TestB032ParallelPutsLeaveOneSchedule(t *testing.T) {
 
 // B038: deleting one of many with an equal rule touches that one.
 func TestB038DeletingOneTouchesNoOther(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -205,6 +220,7 @@ func TestB038DeletingOneTouchesNoOther(t *testing.T) {
 
 // B043: scripts that vanish from the server are sent again.
 func TestB043ScriptFlushesAreNotNoticed(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -229,6 +245,7 @@ func TestB043ScriptFlushesAreNotNoticed(t *testing.T) {
 
 // B087: an edit of a paused schedule does not resume it.
 func TestB087AnEditDoesNotResume(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -251,6 +268,7 @@ func TestB087AnEditDoesNotResume(t *testing.T) {
 
 // B090: with missed skip nothing of a pause is made up for.
 func TestB090ResumeMakesUpForNothing(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -279,6 +297,7 @@ func TestB090ResumeMakesUpForNothing(t *testing.T) {
 
 // B108: after Remove has returned nothing of the schedule begins.
 func TestB108NothingBeginsAfterADelete(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		var mu sync.Mutex
@@ -313,22 +332,22 @@ func TestB108NothingBeginsAfterADelete(t *testing.T) {
 
 // B118: a failed run that asynq keeps does not block the next ones.
 func TestB118ArchivedTasksBlockNothing(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		never := 0
 		r.change("bad", "1m", func(s *schedule.Schedule) { s.Type, s.MaxRetry = "bad", &never })
 		n := r.node("one", nil)
-		runs := 0
+		var runs atomic.Int64
 		n.HandleFunc("bad", func(context.Context, *asynq.Task) error {
-			runs++
-			return fmt.Errorf("run %d failed", runs)
+			return fmt.Errorf("run %d failed", runs.Add(1))
 		})
 		n.start()
 		time.Sleep(10*time.Minute + 30*time.Second)
 		n.halt()
 		entry, err := r.store.Get(t.Context(), "bad")
-		if err != nil || runs != 10 || entry.Status.FailCount != 10 {
-			t.Errorf("%d runs, status %+v, %v; want ten failures", runs, entry.Status, err)
+		if err != nil || runs.Load() != 10 || entry.Status.FailCount != 10 {
+			t.Errorf("%d runs, status %+v, %v; want ten failures", runs.Load(), entry.Status, err)
 		}
 	})
 }
@@ -358,6 +377,7 @@ func (r *rig) slowRuns(n *node, takes time.Duration) (most func() int) {
 
 // B132: a job that takes three intervals, with skip, runs alone.
 func TestB132SkipKeepsOneRunning(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -380,6 +400,7 @@ func TestB132SkipKeepsOneRunning(t *testing.T) {
 
 // B133: buffer_one keeps exactly one that follows.
 func TestB133BufferOneKeepsOne(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
@@ -402,6 +423,7 @@ func TestB133BufferOneKeepsOne(t *testing.T) {
 // B013: operators change schedules while no worker is there, or one that
 // cannot reach Redis.
 func TestB013OperatorsNeedNoWorker(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.put("tick", "10s", "test")

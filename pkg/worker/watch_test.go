@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,10 +111,10 @@ func TestReadinessTurnsRedWhenOneLoopHangs(t *testing.T) {
 }
 
 // An eagerLooker says of everything that it has ended, and closes nothing.
-type eagerLooker struct{ looks int }
+type eagerLooker struct{ looks atomic.Int64 }
 
 func (l *eagerLooker) Look(_ context.Context, firings []claim.FiringID) (queue.LookResult, error) {
-	l.looks++
+	l.looks.Add(1)
 	return queue.LookResult{Ended: firings}, nil
 }
 
@@ -133,8 +134,8 @@ func TestAClaimDoesNotGoBackForEver(t *testing.T) {
 		})
 		m.start()
 		time.Sleep(35 * time.Second)
-		if looker.looks < 2 || looker.looks > 20 {
-			t.Errorf("looked %d times at what two scheduled times met, want a few", looker.looks)
+		if n := looker.looks.Load(); n < 2 || n > 20 {
+			t.Errorf("looked %d times at what two scheduled times met, want a few", n)
 		}
 		entry, err := f.store.Get(t.Context(), "skip")
 		if err != nil {
