@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -14,10 +13,8 @@ import (
 // A backfiller makes the steps of backfills. Every worker has one; which of
 // them makes a step does not matter, since the store takes each step once.
 type backfiller struct {
-	s      *Scheduler
-	bell   *bell
-	rope   chan struct{}
-	next   []time.Time // by shard, on our clock
+	bell *bell
+	rounds
 	warned map[string]bool
 }
 
@@ -29,37 +26,11 @@ const (
 )
 
 func newBackfiller(s *Scheduler, shards int, bell *bell) *backfiller {
-	return &backfiller{s: s, bell: bell, next: make([]time.Time, shards), rope: bell.ropes[shards+1], warned: map[string]bool{}}
+	return &backfiller{bell: bell, rounds: newRounds(s, shards, bell.ropes[shards+1], nil), warned: map[string]bool{}}
 }
 
 func (w *backfiller) run(ctx context.Context) {
-	failed := 0
-	loop := w.s.watch.loop("backfill", w.s.stall()+w.longest())
-	for ctx.Err() == nil {
-		if err := w.lookDue(ctx); err != nil {
-			if !w.s.outage.failed(ctx, err, failed) {
-				return
-			}
-			failed++
-			continue
-		}
-		failed = 0
-		loop.turned()
-		w.sleep(ctx)
-	}
-}
-
-// lookDue looks into the shards whose time has come, in random order.
-func (w *backfiller) lookDue(ctx context.Context) error {
-	for _, shard := range rand.Perm(len(w.next)) {
-		if ctx.Err() != nil || time.Now().Before(w.next[shard]) {
-			continue
-		}
-		if err := w.look(ctx, shard); err != nil {
-			return err
-		}
-	}
-	return nil
+	w.rounds.run(ctx, w.s.watch.loop("backfill", w.s.stall()+w.longest()), w.look)
 }
 
 // longest is the time between two looks at a shard without backfills.
@@ -67,13 +38,15 @@ func (w *backfiller) longest() time.Duration {
 	return max(w.s.options.AuditAfter, w.s.options.IdleSleep)
 }
 
-func (w *backfiller) look(ctx context.Context, shard int) error {
+// look makes the steps that are due in a shard and returns when it wants to be
+// looked at again.
+func (w *backfiller) look(ctx context.Context, shard int) (time.Time, error) {
 	call, cancel := context.WithTimeout(ctx, backfillTime)
 	defer cancel()
 	started := time.Now()
 	batch, err := w.s.options.Backfills.DueBackfills(call, claim.DueBackfillsRequest{Shard: shard, Limit: backfillBatch, Hide: backfillHide})
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	next := started.Add(w.longest())
 	if !w.bell.healthy() {
@@ -84,17 +57,16 @@ func (w *backfiller) look(ctx context.Context, shard int) error {
 			next = at
 		}
 	}
-	w.next[shard] = next
 	for _, b := range batch.Backfills {
 		soon, err := w.step(ctx, b)
 		if err != nil {
-			return err
+			return next, err
 		}
-		if !soon.IsZero() && soon.Before(w.next[shard]) {
-			w.next[shard] = soon
+		if !soon.IsZero() && soon.Before(next) {
+			next = soon
 		}
 	}
-	return nil
+	return next, nil
 }
 
 // step makes one step of a backfill and returns when, on our clock, the next
@@ -151,25 +123,4 @@ func (w *backfiller) plan(ctx context.Context, b *claim.Backfill) (claim.Backfil
 	delete(w.warned, name)
 	step, ok := b.Plan(d.compiled, &entry.Status)
 	return step, ok, nil
-}
-
-// sleep waits for the next look or for the bell.
-func (w *backfiller) sleep(ctx context.Context) {
-	next := w.next[0]
-	for _, at := range w.next {
-		if at.Before(next) {
-			next = at
-		}
-	}
-	timer := time.NewTimer(max(time.Until(next), shortest))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-w.rope:
-		now := time.Now()
-		for shard := range w.next {
-			w.next[shard] = now.Add(w.s.ranking.wait(shard))
-		}
-	}
 }
