@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/belfryhq/belfry/internal/admincli"
+	"github.com/belfryhq/belfry/internal/buildversion"
 	"github.com/belfryhq/belfry/pkg/worker"
 )
 
@@ -33,7 +33,7 @@ func main() {
 		User:         userName(),
 		Environ:      environ(),
 		Open:         admincli.OpenRedis,
-		Version:      version(),
+		Version:      buildversion.Read(),
 		TimeZoneData: worker.TimeZoneFingerprint,
 		ConfigDir:    configDir(),
 	}, os.Args[1:])
@@ -70,21 +70,4 @@ func configDir() string {
 		return ""
 	}
 	return filepath.Join(dir, "belfry")
-}
-
-// version is the module's, or the revision that it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "devel-" + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "devel"
 }

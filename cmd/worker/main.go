@@ -12,13 +12,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // a container may have no time zone data of its own
 
 	"golang.org/x/term"
 
 	"github.com/belfryhq/belfry/internal/app"
+	"github.com/belfryhq/belfry/internal/buildversion"
 )
 
 const usage = `Usage: worker [--demo] [--version] [--help] [--health URL]
@@ -61,7 +61,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return app.ExitUsage
 	}
 	if *version {
-		fmt.Fprintf(stdout, "worker %s (%s)\n", buildVersion(), runtime.Version())
+		fmt.Fprintf(stdout, "worker %s (%s)\n", buildversion.Read(), runtime.Version())
 		return app.ExitDone
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	if probe { // also when an unset variable left the URL empty: a probe never starts a worker
 		err = app.Probe(ctx, *health)
 	} else {
-		err = app.Run(ctx, app.Options{Demo: *demo, Version: buildVersion(), Stdout: stdout, Stderr: stderr,
+		err = app.Run(ctx, app.Options{Demo: *demo, Version: buildversion.Read(), Stdout: stdout, Stderr: stderr,
 			Terminal: term.IsTerminal(int(os.Stderr.Fd()))})
 	}
 	if err != nil {
@@ -88,22 +88,4 @@ func stopOnSignal(stop func()) {
 	stop()
 	<-signals
 	os.Exit(app.ExitInterrupted)
-}
-
-// buildVersion is the module version, or the revision of a build from a
-// checkout.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "devel-" + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "devel"
 }

@@ -31,6 +31,12 @@ func (s *session) consent(yes bool, verb, noun string, lines []string) error {
 		question = fmt.Sprintf("%s all %s? type %s: ", verb, count(len(lines), noun), want)
 	}
 	fmt.Fprint(s.err, question)
+	return s.answered(want, "declined; nothing was changed")
+}
+
+// answered reads the answer to a question. One that is not wanted ("yes" stands
+// for "y") declines with the given sentence.
+func (s *session) answered(want, declined string) error {
 	answer, err := bufio.NewReader(s.env.Stdin).ReadString('\n')
 	if errors.Is(err, errInterrupted) {
 		fmt.Fprintln(s.err)
@@ -41,5 +47,5 @@ func (s *session) consent(yes bool, verb, noun string, lines []string) error {
 	if answer == want || want == "y" && answer == "yes" {
 		return nil
 	}
-	return codedErrorf(exitDeclined, "declined; nothing was changed")
+	return codedErrorf(exitDeclined, "%s", declined)
 }

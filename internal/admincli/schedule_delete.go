@@ -1,11 +1,8 @@
 package admincli
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/spf13/cobra"
@@ -98,15 +95,5 @@ func (s *session) confirmDelete(entries []schedule.Entry) error {
 		want = strconv.Itoa(len(entries))
 		fmt.Fprintf(s.err, "delete all %d with their history? type %d: ", len(entries), len(entries))
 	}
-	answer, err := bufio.NewReader(s.env.Stdin).ReadString('\n')
-	if errors.Is(err, errInterrupted) {
-		fmt.Fprintln(s.err)
-		return errInterrupted
-	}
-	// Any other error ends the answer; no answer is no consent.
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	if answer == want || want == "y" && answer == "yes" {
-		return nil
-	}
-	return codedErrorf(exitDeclined, "declined; nothing was deleted")
+	return s.answered(want, "declined; nothing was deleted")
 }

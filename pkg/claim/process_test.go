@@ -120,25 +120,6 @@ func playGroup(ctx context.Context, say proctest.Say) error {
 	return supervisor.Run(ctx)
 }
 
-// startPlayers starts processes that compete in a namespace of their own.
-func startPlayers(t *testing.T, role string, n int, body time.Duration) []*proctest.Process {
-	t.Helper()
-	client, ok := redistest.Backends()[1].Dial(t).(*redis.Client)
-	if !ok {
-		t.Fatal("the second backend is not a single server")
-	}
-	namespace := redistest.Namespace()
-	var processes []*proctest.Process
-	for range n {
-		processes = append(processes, proctest.Start(t, role, "BELFRY_TEST_ADDR="+client.Options().Addr,
-			"BELFRY_TEST_NAMESPACE="+namespace, "BELFRY_TEST_BODY="+body.String()))
-	}
-	for _, p := range processes {
-		p.Await(20*time.Second, "ready")
-	}
-	return processes
-}
-
 // others are the processes without one.
 func others(processes []*proctest.Process, without *proctest.Process) []*proctest.Process {
 	var rest []*proctest.Process
@@ -194,7 +175,7 @@ func neverTogether(t *testing.T, processes []*proctest.Process) {
 
 func TestProcessesRunABodyOfTenTTLOnce(t *testing.T) {
 	t.Parallel()
-	processes := startPlayers(t, "periodic", 3, 10*processTTL)
+	processes := proctest.Compete(t, "periodic", 3, 10*processTTL)
 	holder, start := proctest.AwaitAny(t, 10*time.Second, "start", nil, processes...)
 	holder.Await(20*processTTL, "end")
 	for _, p := range processes {
@@ -222,7 +203,7 @@ func TestAProcessTakesOverFromOneThatWasKilled(t *testing.T) {
 	for _, role := range []string{"periodic", "group"} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			processes := startPlayers(t, role, 3, time.Minute)
+			processes := proctest.Compete(t, role, 3, time.Minute)
 			holder, _ := proctest.AwaitAny(t, 10*time.Second, "start", nil, processes...)
 			<-time.After(processTTL) // it is renewed by now
 			killed := time.Now()
@@ -242,7 +223,7 @@ func TestAProcessThatStoodStillIsFenced(t *testing.T) {
 	for _, role := range []string{"periodic", "group"} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			processes := startPlayers(t, role, 3, time.Minute)
+			processes := proctest.Compete(t, role, 3, time.Minute)
 			holder, first := proctest.AwaitAny(t, 10*time.Second, "start", nil, processes...)
 			<-time.After(processTTL / 2)
 			holder.Freeze()
@@ -274,7 +255,7 @@ func TestAProcessThatStoodStillIsFenced(t *testing.T) {
 
 func TestAProcessThatIsStoppedReleasesItsLeaseAtOnce(t *testing.T) {
 	t.Parallel()
-	processes := startPlayers(t, "group", 2, 100*time.Millisecond)
+	processes := proctest.Compete(t, "group", 2, 100*time.Millisecond)
 	holder, _ := proctest.AwaitAny(t, 10*time.Second, "end", nil, processes...)
 	stopped := time.Now()
 	holder.Stop(5 * time.Second)

@@ -131,7 +131,7 @@ func playLocker(ctx context.Context, say proctest.Say) error {
 
 func TestOfThreeLockersOneRunsEachTime(t *testing.T) {
 	t.Parallel()
-	processes := start(t, "locker", 3, 0)
+	processes := proctest.Compete(t, "locker", 3, 0)
 	begin := time.Now().Truncate(time.Second).Add(time.Second)
 	const seconds = 5
 	<-time.After(time.Until(begin.Add(seconds*time.Second - 200*time.Millisecond)))
@@ -160,26 +160,7 @@ func TestOfThreeLockersOneRunsEachTime(t *testing.T) {
 // schedulers starts two processes that compete for one election.
 func schedulers(t *testing.T, body time.Duration) []*proctest.Process {
 	t.Helper()
-	return start(t, "scheduler", 2, body)
-}
-
-// start starts processes of a role in a namespace of their own.
-func start(t *testing.T, role string, n int, body time.Duration) []*proctest.Process {
-	t.Helper()
-	client, ok := redistest.Backends()[1].Dial(t).(*redis.Client)
-	if !ok {
-		t.Fatal("the second backend is not a single server")
-	}
-	namespace := redistest.Namespace()
-	var processes []*proctest.Process
-	for range n {
-		processes = append(processes, proctest.Start(t, role, "BELFRY_TEST_ADDR="+client.Options().Addr,
-			"BELFRY_TEST_NAMESPACE="+namespace, "BELFRY_TEST_BODY="+body.String()))
-	}
-	for _, p := range processes {
-		p.Await(20*time.Second, "ready")
-	}
-	return processes
+	return proctest.Compete(t, "scheduler", 2, body)
 }
 
 // elected waits for the leader, and returns it with the other.
