@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -304,7 +305,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 			t.Fatalf("cut to %d bytes: %v", n, err)
 		}
 		changed := slices.Clone(file)
-		changed[n] ^= 0x10
+		changed[n] ^= 1 << (n % 8)
 		// The time and the system in the header of gzip say nothing of the data.
 		if got, err := redisstore.VerifyBackup(bytes.NewReader(changed)); err == nil && got != info || err != nil && !errors.Is(err, redisstore.ErrBadBackup) {
 			t.Fatalf("byte %d changed: %+v, %v", n, got, err)
@@ -317,6 +318,24 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	}
 	if all := contents(t, b.client, empty.Namespace()); len(all) != 0 {
 		t.Errorf("a refused backup wrote %v", all)
+	}
+}
+
+// A file of a later version says so when it is whole, and is damaged when not.
+func TestABackupOfALaterVersionIsToldFromADamagedOne(t *testing.T) {
+	var file bytes.Buffer
+	zip := gzip.NewWriter(&file)
+	if _, err := zip.Write([]byte(`{"belfry_backup":9}` + "\n" + `whatever it holds` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := redisstore.VerifyBackup(bytes.NewReader(file.Bytes())); !errors.Is(err, redisstore.ErrNewerFormat) || !strings.Contains(err.Error(), "version 9") {
+		t.Errorf("whole: %v", err)
+	}
+	if _, err := redisstore.VerifyBackup(bytes.NewReader(file.Bytes()[:file.Len()-1])); !errors.Is(err, redisstore.ErrBadBackup) {
+		t.Errorf("cut: %v", err)
 	}
 }
 

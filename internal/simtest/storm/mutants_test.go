@@ -36,7 +36,7 @@ var mutants = []mutant{
 	{"begin raises the mark", "B1", "doubled|wrong-verdict|reopened|lost", []edit{{ledgerFile, "	r.passed(f)\n	r.note =", "	r.note ="}}},
 	{"an edit keeps the intent of a claim that it meets", "E1", "wrong-verdict|gap", []edit{{recordFile, "	if d.firings[r.pending()] != nil {\n		r.advance(", "	if false {\n		r.advance("}}},
 	{"an edit keeps an intent that was handed back", "E5", "wrong-verdict", []edit{{catalogFile, "		d.keepIntent(r)\n", ""}}},
-	{"what was claimed twice fires, whatever a worker decides", "P1p", "wrong-verdict|lost|doubled", []edit{{claimsFile, "	if noFire && f != nil", "	if false && f != nil"}, {"pkg/schedule/plan.go", "	case in.Again:\n", "	case false:\n"}}},
+	{"what was claimed twice fires, whatever a worker decides", "P1p", "wrong-verdict|lost|doubled", []edit{{claimsFile, "	if noFire && f != nil", "	if noFire && false && f != nil"}, {"pkg/schedule/plan.go", "	case in.Again:\n", "	case false:\n"}}},
 	{"finish is fenced", "Z1", "stranger", []edit{{ledgerFile, "request.Run.Token == 0 || f.token != request.Run.Token", "request.Run.Token == 0"}}},
 	{"heartbeats are fenced", "Z1", "stranger", []edit{{ledgerFile, "f.state != claim.FiringRunning || f.token != run.Token", "f.state != claim.FiringRunning"}}},
 	{"a live lease is respected", "B2", "owners-overlapped|doubled", []edit{{ledgerFile, "		case f.leaseUntil.After(now):\n", "		case false:\n"}}},
@@ -51,8 +51,8 @@ var mutants = []mutant{
 	{"tokens grow", "B3", "tokens-fell|stranger|doubled", []edit{{"internal/memstore/memstore.go", "	return d.tokens[shard]\n}", "	return 1<<62 - d.tokens[shard]\n}"}}},
 	{"at most once does not run again", "F2", "at-most-once|lost|doubled", []edit{{ledgerFile, "		case request.Effect == schedule.AtMostOnce:\n", "		case false:\n"}}},
 	{"the auditor enqueues a lost task again", "B4", "leftover|lost", []edit{{"pkg/queue/decide.go", "	case !task.exists:\n		return decision{what: doRedrive", "	case !task.exists:\n		return decision{what: doLeave"}}},
-	{"the auditor enqueues what is owed", "B1", "leftover|lost", []edit{{"pkg/queue/decide.go", "return decision{what: doEnqueue", "return decision{what: doLeave"}}},
-	{"what is settled is acknowledged, not run", "B2", "doubled|stranger|wrong", []edit{{"pkg/queue/middleware.go", "	case claim.BeginRun:\n", "	case claim.BeginRun, claim.BeginSettled:\n"}}},
+	{"the auditor enqueues what is owed", "P4", "leftover|lost", []edit{{"pkg/queue/decide.go", "return decision{what: doEnqueue", "return decision{what: doLeave"}}},
+	{"what is settled is acknowledged, not run", "B2", "effect-without-a-grant", []edit{{"pkg/queue/middleware.go", "	switch grant.Answer {\n", "	if grant.Answer == claim.BeginSettled {\n		grant.Answer = claim.BeginRun\n	}\n	switch grant.Answer {\n"}}},
 }
 
 // TestMutantsAreCurrent wants every rule to be where the list says, so that
@@ -123,6 +123,9 @@ func (m mutant) run(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), ".",
 		"-run", "TestSeeds", "-seeds", "40", "-only", m.row).CombinedOutput()
+	if strings.Contains(string(out), "[build failed]") {
+		t.Fatalf("the broken rule does not compile:\n%.2000s", out)
+	}
 	found := map[string]int{}
 	for _, kind := range kinds.FindAllStringSubmatch(string(out), -1) {
 		found[kind[1]]++
