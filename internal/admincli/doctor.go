@@ -29,7 +29,8 @@ server denies, such as CONFIG, is "unknown". It reads everything, so it takes as
 long as there are schedules.
 
 --fix repairs what harms nobody: the eviction policy while there is no memory
-limit, and queues that asynq's list lacks. --production is stricter: an embedded
+limit, queues that asynq's list lacks, and indexes, lists and counters that
+disagree with the records. Workers may go on meanwhile; they do the same, slowly. --production is stricter: an embedded
 store, missing persistence and vulnerable versions are errors.
 
 Exit codes: 0 nothing to worry about, 8 there are errors, 7 store unreachable.`,
@@ -77,8 +78,13 @@ func (s *session) doctor(f *doctorFlags) error {
 
 // fix repairs findings and marks them.
 func (s *session) fix(findings []doctor.Finding) {
+	var broken []*doctor.Finding
 	for i := range findings {
 		one := &findings[i]
+		if one.Fix == doctor.FixIndexes {
+			broken = append(broken, one)
+			continue
+		}
 		if one.Fix == "" {
 			continue
 		}
@@ -90,6 +96,26 @@ func (s *session) fix(findings []doctor.Finding) {
 			continue
 		}
 		one.Fixed = true
+	}
+	if len(broken) > 0 {
+		s.fixIndexes(broken)
+	}
+}
+
+// fixIndexes repairs all indexes and marks what is not found any more. It takes
+// as long as there are schedules, in steps that are short each.
+func (s *session) fixIndexes(broken []*doctor.Finding) {
+	err := s.stores.Server.Fix(s.ctx, doctor.FixIndexes, "")
+	var left []string
+	if err == nil {
+		left, err = s.stores.Server.Check(s.ctx)
+	}
+	if err != nil {
+		s.warn("indexes could not be repaired: %s", describe(err, s.address))
+		return
+	}
+	for _, one := range broken {
+		one.Fixed = !slices.Contains(left, one.Seen) && (len(left) == 0 || !one.Summary)
 	}
 }
 

@@ -55,6 +55,9 @@ func (r *redisServer) Fix(ctx context.Context, fix doctor.Fix, about string) err
 		return doctor.SetNoEviction(ctx, r.client)
 	case doctor.FixQueue:
 		return r.client.SAdd(ctx, asynqQueues, about).Err()
+	case doctor.FixIndexes:
+		_, err := r.store.RepairAll(ctx)
+		return err
 	}
 	return fmt.Errorf("admincli: there is no fix %q", fix)
 }

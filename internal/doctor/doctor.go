@@ -33,6 +33,8 @@ type Finding struct {
 	Fix   Fix    `json:"fix"`   // what can be repaired by itself; "" is nothing
 	About string `json:"about"` // the argument of Fix, or the node; "" is none
 	Fixed bool   `json:"fixed"` // set by the caller that repaired it
+	// Summary says that the finding stands for several that are not told.
+	Summary bool `json:"-"`
 }
 
 // A Fix names a repair that harms nobody.
@@ -46,6 +48,8 @@ const (
 	// FixQueue adds a queue to asynq's list of queues, without which its tools
 	// do not see it.
 	FixQueue Fix = "queue"
+	// FixIndexes makes indexes, lists and counters say what the records say.
+	FixIndexes Fix = "indexes"
 )
 
 // Facts are what [Examine] judges. The zero value of a field is a fact too: no

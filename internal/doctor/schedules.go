@@ -170,11 +170,11 @@ func invariants(f Facts) []Finding {
 	var all []Finding
 	for i, v := range f.Violations {
 		if i == maxViolations {
-			all = append(all, Finding{Check: "invariants", Level: Error, Seen: fmt.Sprintf("and %d more", len(f.Violations)-i), Do: "as above"})
+			all = append(all, Finding{Check: "invariants", Level: Error, Seen: fmt.Sprintf("and %d more", len(f.Violations)-i), Do: "as above", Fix: FixIndexes, Summary: true})
 			break
 		}
-		all = append(all, Finding{Check: "invariants", Level: Error, Seen: v,
-			Do: "run doctor again: what changed while it read may look broken. If it stays, make a backup and report it"})
+		all = append(all, Finding{Check: "invariants", Level: Error, Seen: v, Fix: FixIndexes,
+			Do: "run doctor again: what changed while it read may look broken. If it stays, run doctor --fix; if it still stays, make a backup and report it"})
 	}
 	if len(all) == 0 {
 		all = []Finding{{Check: "invariants", Level: OK, Seen: "index, ledger, verdicts and counters agree"}}

@@ -36,6 +36,10 @@ func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}
+	mender, err := newMender(w.store)
+	if err != nil {
+		return nil, fmt.Errorf("worker: housekeeping: %w", err)
+	}
 	var announced bool
 	jobs := []struct {
 		name, cron string
@@ -44,6 +48,7 @@ func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
 		{"announce", announceCron, func() { announced = w.announce(ctx, announced) }},
 		{"counts", countsCron, w.logCounts},
 		{"calendars", finishCron, func() { w.finishCalendars(ctx) }},
+		{"mend", mendCron, func() { w.mend(ctx, mender) }},
 	}
 	for _, job := range jobs {
 		options := []gocron.JobOption{gocron.WithName(job.name), gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})),

@@ -27,6 +27,8 @@ var scripts = map[string]*redis.Script{
 	"periodic_claim": PeriodicClaim, "periodic_complete": PeriodicComplete, "periodic_ensure": PeriodicEnsure,
 	"periodic_list": PeriodicList, "periodic_pause": PeriodicPause, "periodic_renew": PeriodicRenew,
 	"periodic_resume": PeriodicResume, "periodic_trigger": PeriodicTrigger,
+	"recount_firings": RecountFirings, "recount_schedules": RecountSchedules, "repair_backfills": RepairBackfills,
+	"repair_firings": RepairFirings, "repair_requests": RepairRequests, "repair_schedules": RepairSchedules,
 	"remove": Remove, "renew": Renew, "resume": Resume, "settle": Settle, "skip": Skip, "stats": Stats, "trigger": Trigger,
 }
 

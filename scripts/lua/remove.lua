@@ -17,6 +17,7 @@
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua
+-- @include lib/count.lua
 -- @include lib/state.lua
 -- @include lib/write.lua
 
@@ -28,7 +29,7 @@ if not r or r.generation ~= generation then return "GONE" end
 for _, firing_id in ipairs(firing_ids(r, buffer_list(r) .. open_list(r))) do drop_firing(firing_id) end
 set_token(r, 0)
 set_buffered(r, 0)
-count(COUNTED[r.state], -1)
+count(COUNTED[r.state], -1, id)
 moves[id], changed_schedules[id] = false, nil
 note_event("removed", r)
 

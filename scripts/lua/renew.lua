@@ -13,6 +13,7 @@
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
+-- @include lib/count.lua
 -- @include lib/state.lua
 
 local deadline_ms, ids, held = now_ms + tonumber(ARGV[4]), {}, {}

@@ -16,6 +16,7 @@
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/firing.lua
+-- @include lib/count.lua
 -- @include lib/state.lua
 
 local scanned = tonumber(ARGV[4])

@@ -21,6 +21,7 @@
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua
+-- @include lib/count.lua
 -- @include lib/state.lua
 -- @include lib/open.lua
 -- @include lib/request.lua

@@ -8,7 +8,7 @@
 -- aud     zset    firing -> next audit time; the members of fir
 -- out     hash    schedule -> last run that ended, see lib/run.lua; with ":r" what became of it since, with ":p"
 --                 who paused it, with ":e" why the last enqueue failed; ":" and a request -> first answer
--- meta    hash    token (last granted), cal (calendar version), and counters: see lib/state.lua
+-- meta    hash    token (last granted), cal (calendar version), and counters: see lib/count.lua
 -- idem    zset    request -> when it is forgotten
 -- opn     hash    schedule -> its open firings, for an overlap policy other than allow
 -- buf     hash    schedule -> its buffered firings, oldest first

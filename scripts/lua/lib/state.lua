@@ -1,29 +1,23 @@
 -- What moves a schedule: its state, its claim token, its place in the index of
 -- due times. Each is changed here only, so that the counters in meta are exact
 -- and the index never disagrees with the record.
---
--- Counters: active, paused, disabled, completed (schedules in that state),
--- claimed (with a token), buffered (firings).
-local COUNTED = { "active", "paused", "disabled", "completed", "active" }
-local moves, counts = {}, {}
-
-local function count(name, by) counts[name] = (counts[name] or 0) + by end
+local moves = {}
 
 local function set_state(r, state)
-  if r.state then count(COUNTED[r.state], -1) end
-  if state then count(COUNTED[state], 1) end
+  if r.state then count(COUNTED[r.state], -1, r.id) end
+  if state then count(COUNTED[state], 1, r.id) end
   r.state = state
   change(r)
 end
 
 local function set_token(r, token)
-  if (r.token == 0) ~= (token == 0) then count("claimed", token == 0 and -1 or 1) end
+  if (r.token == 0) ~= (token == 0) then count("claimed", token == 0 and -1 or 1, r.id) end
   r.token = token
   change(r)
 end
 
 local function set_buffered(r, buffered)
-  count("buffered", buffered - r.buffered)
+  count("buffered", buffered - r.buffered, r.id)
   r.buffered = buffered
   change(r)
 end
@@ -64,9 +58,7 @@ local function write_moves()
   end
   if #gone > 0 then redis.call("ZREM", DUE, unpack(gone)) end
   if #scores > 0 then redis.call("ZADD", DUE, unpack(scores)) end
-  for name, by in pairs(counts) do
-    if by ~= 0 then redis.call("HINCRBY", META, name, by) end
-  end
+  write_counts()
 end
 
 -- grant_tokens returns the first of n tokens: larger than all before it, and

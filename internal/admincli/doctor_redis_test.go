@@ -1,0 +1,58 @@
+package admincli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belfryhq/belfry/internal/doctor"
+	"github.com/belfryhq/belfry/internal/redistest"
+)
+
+// TestDoctorRepairsIndexes breaks indexes as a slip with redis-cli does.
+func TestDoctorRepairsIndexes(t *testing.T) {
+	r, server := onRedis(t)
+	client := redis.NewClient(redistest.Options(server.Addr()))
+	t.Cleanup(func() { _ = client.Close() })
+	for _, id := range []string{"a", "b", "c"} {
+		r.must("schedule", "create", id, "--every", "1h", "--type", "log", "--label", "k=v")
+	}
+	prefix := "belfry:{" + r.environ["BELFRY_NAMESPACE"] + ":00}:"
+	client.ZRem(t.Context(), prefix+"due", "a")
+	client.ZAdd(t.Context(), prefix+"due", redis.Z{Score: 12, Member: "b"}, redis.Z{Score: 12, Member: "nobody"})
+	client.Del(t.Context(), prefix+"lbl")
+	client.HSet(t.Context(), prefix+"meta", "active", 50)
+	invariants := func(line ...string) (broken, fixed int) {
+		t.Helper()
+		var v doctorJSON
+		if err := json.Unmarshal([]byte(r.run(append(line, "-o", "json")...).stdout), &v); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range v.Findings {
+			if f.Check != "invariants" || f.Level == doctor.OK {
+				continue
+			}
+			if broken++; f.Fixed {
+				fixed++
+			}
+		}
+		return broken, fixed
+	}
+	if broken, fixed := invariants("doctor"); broken < 8 || fixed != 0 {
+		t.Errorf("doctor found %d, fixed %d; want all and none", broken, fixed)
+	}
+	if got := r.must("schedule", "list", "-o", "name").stdout; got != "" {
+		t.Errorf("without the index of names, list says %q", got)
+	}
+	if broken, fixed := invariants("doctor", "--fix"); broken < 8 || fixed != broken {
+		t.Errorf("doctor --fix found %d, fixed %d; want all", broken, fixed)
+	}
+	if broken, _ := invariants("doctor"); broken != 0 {
+		t.Errorf("%d are broken still", broken)
+	}
+	if got := r.must("schedule", "list", "-l", "k=v", "-o", "name").stdout; strings.Fields(got)[2] != "c" {
+		t.Errorf("list says %q", got)
+	}
+}

@@ -1,0 +1,160 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/scripts/lua"
+)
+
+// A ledgerCount counts what the ledger of a shard holds, as it was read piece
+// by piece.
+type ledgerCount struct {
+	schedules map[string]openCount
+	backfills map[string]openCount // by schedule:backfill
+	names     map[string][]string  // backfills by schedule
+}
+
+type openCount struct{ open, buffered int }
+
+func (c *ledgerCount) add(id, text string) {
+	f, err := claim.ParseFiringID(id)
+	if err != nil {
+		return
+	}
+	if c.schedules == nil {
+		c.schedules, c.backfills = map[string]openCount{}, map[string]openCount{}
+	}
+	n := c.schedules[string(f.Schedule)]
+	if claim.FiringState(text[:min(len(text), 1)]) == claim.FiringBuffered {
+		n.buffered++
+	} else {
+		n.open++
+	}
+	c.schedules[string(f.Schedule)] = n
+	if f.Kind == claim.KindBackfill {
+		name := backfillField(f.Schedule, f.Request)
+		b := c.backfills[name]
+		b.open++
+		c.backfills[name] = b
+	}
+}
+
+// known notes a backfill of a schedule.
+func (c *ledgerCount) known(b claim.Backfill) {
+	if c.names == nil {
+		c.names = map[string][]string{}
+	}
+	c.names[string(b.Schedule)] = append(c.names[string(b.Schedule)], backfillField(b.Schedule, b.ID))
+}
+
+func (r *Repair) suspect(id string) {
+	if len(r.suspects) < mostSuspects {
+		r.suspects[id] = true
+	}
+}
+
+// recount counts again what suspects have open. Most are none: they changed
+// while the ledger was read. One that changes this time too waits for the next
+// round.
+func (r *Repair) recount(ctx context.Context, l *layout) (RepairStep, error) {
+	keys, ids := l.keys[r.shard], slices.Sorted(maps.Keys(r.suspects))
+	records := map[string]string{}
+	for chunk := range slices.Chunk(ids, maxBatch) {
+		texts, err := r.store.client.HMGet(ctx, keys[keyState], chunk...).Result()
+		if err != nil {
+			return RepairStep{}, wrap("repair", err)
+		}
+		for i, id := range chunk {
+			records[id], _ = texts[i].(string)
+		}
+	}
+	firings, err := r.readLedger(ctx, keys[keyFiring])
+	if err != nil {
+		return RepairStep{}, wrap("repair", err)
+	}
+	step := RepairStep{Looked: len(ids)}
+	for _, id := range ids {
+		found, err := r.recountOne(ctx, l, id, records[id], firings[id])
+		if err != nil {
+			return RepairStep{}, err
+		}
+		step.Repaired = append(step.Repaired, found...)
+	}
+	clear(r.suspects)
+	return step, nil
+}
+
+// recountOne counts again what a schedule has open, unless its record agrees
+// with the ledger.
+func (r *Repair) recountOne(ctx context.Context, l *layout, id, text string, firings []string) ([]Repaired, error) {
+	record, err := decodeRecord(text)
+	if err != nil {
+		return nil, nil // deleted meanwhile, or Check says so
+	}
+	names := r.ledger.names[id]
+	if len(firings) > mostRecounted {
+		return nil, nil
+	}
+	if len(names) == 0 && record.open+record.buffered == len(firings) && record.buffered == 0 {
+		return nil, nil
+	}
+	args := []any{id, text, len(names)}
+	for _, name := range append(slices.Clone(names), firings...) {
+		args = append(args, name)
+	}
+	answer, err := r.run(ctx, lua.RecountFirings, l, args...)
+	if err != nil {
+		return nil, err
+	}
+	return repaired(&answer, 1)
+}
+
+// readLedger collects the firings of the suspects. It is one step, so that
+// little changes meanwhile: the ledger holds what is open only.
+func (r *Repair) readLedger(ctx context.Context, key string) (map[string][]string, error) {
+	firings := map[string][]string{}
+	for cursor := uint64(0); ; {
+		entries, next, err := r.store.client.HScan(ctx, key, cursor, "", checkPage).Result()
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i < len(entries); i += 2 {
+			if id, _, _ := strings.Cut(entries[i], ":"); r.suspects[id] {
+				firings[id] = append(firings[id], entries[i])
+			}
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	for id, found := range firings { // a scan may name one twice
+		slices.Sort(found)
+		firings[id] = slices.Compact(found)
+	}
+	return firings, nil
+}
+
+// recountSchedules counts schedules by state, and ends a shard.
+func (r *Repair) recountSchedules(ctx context.Context, l *layout) (RepairStep, error) {
+	answer, err := r.store.run(ctx, "repair", lua.RecountSchedules, l.keys[r.shard], r.limit)
+	if err != nil {
+		return RepairStep{}, err
+	}
+	step := RepairStep{Looked: r.limit}
+	for i := 1; i < len(answer.values); i++ {
+		step.Repaired = append(step.Repaired, Repaired{Name: answer.text(i), Key: "meta"})
+	}
+	if answer.number(0) == 1 {
+		r.shard, r.part = (r.shard+1)%len(l.keys), 0
+		step.Done = r.shard == r.first
+	}
+	return step, answer.err
+}
+
+// String says what was repaired.
+func (r Repaired) String() string { return fmt.Sprintf("%s in %s", r.Name, r.Key) }

@@ -1,0 +1,384 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
+	"github.com/belfryhq/belfry/scripts/lua"
+)
+
+const (
+	// DefaultRepairLimit is how many entries one step of a Repair looks at.
+	DefaultRepairLimit = 100
+	// repairGrace is the deadline of a claim whose own is lost.
+	repairGrace = 10 * time.Second
+	// repairLongest is how far away a claim's deadline or an audit may be.
+	repairLongest = time.Hour
+	// repairWaiting is how far away the audit of a firing that waits for a
+	// retry may be, and the look at a backfill that ended: both wait for days.
+	repairWaiting = 30 * 24 * time.Hour
+	// mostSuspects bounds how many schedules one round counts again.
+	mostSuspects = 10_000
+	// mostRecounted bounds how many open firings of one schedule are counted
+	// again: a script stops everybody else while it runs.
+	mostRecounted = 10_000
+)
+
+// RepairOptions configure a Repair.
+type RepairOptions struct {
+	Limit int // entries of one step, about; 0 is DefaultRepairLimit, at most 1000
+	Shard int // to begin with; taken modulo the number of shards
+}
+
+// A Repair goes through everything that a namespace holds, a bounded step at a
+// time, and makes indexes, lists and counters say what the records say. Nothing
+// needs to stop meanwhile: what a step changes it decides in one script. Several
+// repairs may run at once. It is for one goroutine.
+//
+// Records themselves are the truth and are not restored: a schedule whose
+// record is lost or cannot be read needs a Put, and Check says so.
+type Repair struct {
+	store *Store
+	limit int
+	first int
+
+	shard    int
+	part     int
+	cursor   uint64   // of a scan
+	name     string   // of the index of names
+	pending  []string // scanned and not looked at; with hashes a value follows each
+	ledger   ledgerCount
+	suspects map[string]bool // schedules whose counts may be off
+	started  bool
+}
+
+// A Repaired names one repair.
+type Repaired struct {
+	Name string // of a schedule, firing, backfill, request or counter
+	Key  string // what was wrong of it: the name of a key, see docs/PROTOCOL.md
+}
+
+// A RepairStep is what one step did.
+type RepairStep struct {
+	Looked   int
+	Repaired []Repaired
+	Done     bool // every shard was gone through once more
+}
+
+// NewRepair begins a repair. It returns a *schedule.FieldError for a limit out
+// of bounds.
+func (s *Store) NewRepair(options RepairOptions) (*Repair, error) {
+	if options.Limit == 0 {
+		options.Limit = DefaultRepairLimit
+	}
+	if err := checkLimit(options.Limit); err != nil {
+		return nil, err
+	}
+	return &Repair{store: s, limit: options.Limit, first: max(0, options.Shard), suspects: map[string]bool{}}, nil
+}
+
+// RepairAll repairs everything and returns what was wrong. It goes through all
+// twice at most, because a schedule that changes while it is counted is counted
+// again.
+func (s *Store) RepairAll(ctx context.Context) ([]Repaired, error) {
+	r, err := s.NewRepair(RepairOptions{Limit: maxBatch / 2})
+	if err != nil {
+		return nil, err
+	}
+	var all []Repaired
+	for range 2 {
+		found := len(all)
+		for done := false; !done; {
+			step, err := r.Step(ctx)
+			if err != nil {
+				return all, err
+			}
+			all, done = append(all, step.Repaired...), step.Done
+		}
+		if len(all) == found {
+			break
+		}
+	}
+	return all, nil
+}
+
+// A part of a repair goes through one key of a shard.
+type part struct {
+	key int
+	// values says that each entry of a scan comes with a value.
+	values bool
+	scan   func(ctx context.Context, client redis.UniversalClient, key string, cursor uint64, count int64) *redis.ScanCmd
+	act    func(r *Repair, ctx context.Context, l *layout, entries []string) (reply, error)
+}
+
+func scanHash(ctx context.Context, client redis.UniversalClient, key string, cursor uint64, count int64) *redis.ScanCmd {
+	return client.HScan(ctx, key, cursor, "", count)
+}
+
+func scanSet(ctx context.Context, client redis.UniversalClient, key string, cursor uint64, count int64) *redis.ScanCmd {
+	return client.ZScan(ctx, key, cursor, "", count)
+}
+
+// parts are gone through in this order: the ledger before the schedules, whose
+// counts are held against it, and names before counters, which are counted by
+// name.
+var parts = []part{
+	{keyFiring, true, scanHash, (*Repair).firings},
+	{keyAudit, true, scanSet, (*Repair).audits},
+	{keyBackfill, true, scanHash, (*Repair).backfills},
+	{keyBackfillDue, true, scanSet, (*Repair).backfillLooks},
+	{keyState, true, scanHash, (*Repair).schedules},
+	{keyDue, true, scanSet, (*Repair).places},
+	{keyOpen, true, scanHash, (*Repair).places},
+	{keyBuffer, true, scanHash, (*Repair).places},
+	{keySkip, true, scanHash, (*Repair).places},
+	{keyOutcome, true, scanHash, (*Repair).outcomes},
+	{keyLabel, false, nil, (*Repair).names},
+}
+
+// Step goes on with the repair. After an error it may be called again: the same
+// step is repeated.
+func (r *Repair) Step(ctx context.Context) (RepairStep, error) {
+	l, err := r.store.open(ctx)
+	if err != nil {
+		return RepairStep{}, err
+	}
+	if !r.started {
+		r.started, r.shard = true, r.first%len(l.keys)
+		r.first = r.shard
+	}
+	switch {
+	case r.part < len(parts):
+		return r.look(ctx, l, parts[r.part])
+	case len(r.suspects) > 0:
+		return r.recount(ctx, l)
+	}
+	return r.recountSchedules(ctx, l)
+}
+
+// look goes on in one part.
+func (r *Repair) look(ctx context.Context, l *layout, p part) (RepairStep, error) {
+	width, last := 1, false
+	if p.values {
+		width = 2
+	}
+	if len(r.pending) == 0 {
+		var err error
+		if last, err = r.read(ctx, l, p); err != nil {
+			return RepairStep{}, wrap("repair", err)
+		}
+	}
+	entries := r.pending[:min(len(r.pending), width*r.limit)]
+	step := RepairStep{Looked: len(entries) / width}
+	if len(entries) > 0 {
+		answer, err := p.act(r, ctx, l, entries)
+		if err != nil {
+			return RepairStep{}, err
+		}
+		if step.Repaired, err = repaired(&answer, 0); err != nil {
+			return RepairStep{}, err
+		}
+	}
+	r.pending = r.pending[len(entries):]
+	if len(r.pending) == 0 && (last || p.scan != nil && r.cursor == 0) {
+		r.part++
+		r.cursor, r.name = 0, ""
+	}
+	return step, nil
+}
+
+// read reads more of a part. True says that an index of names is at its end;
+// a scan is when its cursor is 0 again.
+func (r *Repair) read(ctx context.Context, l *layout, p part) (bool, error) {
+	key := l.keys[r.shard][p.key]
+	if p.scan != nil {
+		if r.cursor == 0 && p.key == keyFiring {
+			r.ledger = ledgerCount{}
+		}
+		entries, cursor, err := p.scan(ctx, r.store.client, key, r.cursor, int64(r.limit)).Result()
+		r.pending, r.cursor = entries, cursor
+		return false, err
+	}
+	from := "-"
+	if r.name != "" {
+		from = "(" + r.name
+	}
+	names, err := r.store.client.ZRangeByLex(ctx, key, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(r.limit)}).Result()
+	if len(names) > 0 {
+		r.name = names[len(names)-1]
+	}
+	r.pending = names
+	return len(names) < r.limit, err
+}
+
+// repaired reads pairs of a name and a key.
+func repaired(answer *reply, from int) ([]Repaired, error) {
+	var all []Repaired
+	for i := from; i+1 < len(answer.values); i += 2 {
+		all = append(all, Repaired{Name: answer.text(i), Key: answer.text(i + 1)})
+	}
+	return all, answer.err
+}
+
+func (r *Repair) run(ctx context.Context, script *redis.Script, l *layout, args ...any) (reply, error) {
+	return r.store.runShard(ctx, "repair", script, l, r.shard, args...)
+}
+
+// evens returns every second entry: a scan's names without its values.
+func evens(entries []string) []any {
+	var names []any
+	for i := 0; i < len(entries); i += 2 {
+		names = append(names, entries[i])
+	}
+	return names
+}
+
+func (r *Repair) firings(ctx context.Context, l *layout, entries []string) (reply, error) {
+	for i := 0; i+1 < len(entries); i += 2 {
+		r.ledger.add(entries[i], entries[i+1])
+	}
+	return r.audits(ctx, l, entries)
+}
+
+func (r *Repair) audits(ctx context.Context, l *layout, entries []string) (reply, error) {
+	args := append([]any{repairLongest.Milliseconds(), repairWaiting.Milliseconds()}, evens(entries)...)
+	return r.run(ctx, lua.RepairFirings, l, args...)
+}
+
+func (r *Repair) backfills(ctx context.Context, l *layout, entries []string) (reply, error) {
+	for i := 0; i+1 < len(entries); i += 2 {
+		b, err := readBackfill(entries[i], entries[i+1])
+		if err != nil {
+			continue // Check says so
+		}
+		r.ledger.known(b)
+		if r.ledger.backfills[entries[i]].open != b.Open {
+			r.suspect(string(b.Schedule))
+		}
+	}
+	return r.backfillLooks(ctx, l, entries)
+}
+
+func (r *Repair) backfillLooks(ctx context.Context, l *layout, entries []string) (reply, error) {
+	return r.run(ctx, lua.RepairBackfills, l, append([]any{repairWaiting.Milliseconds()}, evens(entries)...)...)
+}
+
+// schedules repairs schedules that have a record.
+func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (reply, error) {
+	ids := make([]string, 0, len(entries)/2)
+	for _, id := range evens(entries) {
+		ids = append(ids, fmt.Sprint(id))
+	}
+	definitions, err := r.store.client.HMGet(ctx, l.keys[r.shard][keyDefinition], ids...).Result()
+	if err != nil {
+		return reply{}, wrap("repair", err)
+	}
+	args := repairTerms()
+	for i, id := range ids {
+		record, err := decodeRecord(entries[2*i+1])
+		if err != nil {
+			continue // Check says so
+		}
+		if seen := r.ledger.schedules[id]; seen.open != record.open || seen.buffered != record.buffered {
+			r.suspect(id)
+		}
+		text, _ := definitions[i].(string)
+		args = append(args, id, record.generation, record.version)
+		args = appendNames(args, indexMembers(schedule.ID(id), definitionOf(&observed{definition: text})), nil)
+	}
+	return r.run(ctx, lua.RepairSchedules, l, args...)
+}
+
+func repairTerms() []any { return []any{repairGrace.Milliseconds(), repairLongest.Milliseconds()} }
+
+// appendNames appends what repair_schedules reads of the index of names.
+func appendNames(args []any, right, wrong []string) []any {
+	args = append(args, len(right), len(wrong))
+	for _, name := range right {
+		args = append(args, name)
+	}
+	for _, name := range wrong {
+		args = append(args, name)
+	}
+	return args
+}
+
+// places repairs where something that may not exist is named.
+func (r *Repair) places(ctx context.Context, l *layout, entries []string) (reply, error) {
+	args := repairTerms()
+	for _, id := range evens(entries) {
+		args = append(args, id, "", 0, 0, 0)
+	}
+	return r.run(ctx, lua.RepairSchedules, l, args...)
+}
+
+// outcomes looks for outcomes of schedules that do not exist, and for answers
+// to requests that are forgotten.
+func (r *Repair) outcomes(ctx context.Context, l *layout, entries []string) (reply, error) {
+	var ids []string
+	var requests []any
+	for i := 0; i < len(entries); i += 2 {
+		if request, isAnswer := strings.CutPrefix(entries[i], ":"); isAnswer {
+			requests = append(requests, request)
+			continue
+		}
+		id, _, _ := strings.Cut(entries[i], ":")
+		ids = append(ids, id, "")
+	}
+	answer, err := r.places(ctx, l, ids)
+	if err != nil || len(requests) == 0 {
+		return answer, err
+	}
+	more, err := r.store.run(ctx, "repair", lua.RepairRequests, l.keys[r.shard], requests...)
+	answer.values = append(answer.values, more.values...)
+	return answer, err
+}
+
+// names looks for members of the index of names that no definition asks for.
+func (r *Repair) names(ctx context.Context, l *layout, names []string) (reply, error) {
+	ids := make([]string, len(names))
+	for i, name := range names {
+		_, ids[i], _ = strings.Cut(strings.TrimPrefix(name, calendarMark), indexMark)
+	}
+	keys := l.keys[r.shard]
+	records, err := r.store.client.HMGet(ctx, keys[keyState], ids...).Result()
+	if err != nil {
+		return reply{}, wrap("repair", err)
+	}
+	definitions, err := r.store.client.HMGet(ctx, keys[keyDefinition], ids...).Result() // after the records, see appendNames
+	if err != nil {
+		return reply{}, wrap("repair", err)
+	}
+	args := repairTerms()
+	for i, name := range names {
+		text, _ := records[i].(string)
+		record, err := decodeRecord(text)
+		if text != "" && err != nil {
+			continue // Check says so
+		}
+		definition, _ := definitions[i].(string)
+		if text != "" && wanted(name, schedule.ID(ids[i]), definition) {
+			continue
+		}
+		args = appendNames(append(args, ids[i], record.generation, record.version), nil, []string{name})
+	}
+	if len(args) == len(repairTerms()) {
+		return reply{}, nil
+	}
+	return r.run(ctx, lua.RepairSchedules, l, args...)
+}
+
+// wanted reports whether a definition asks for a member of the index of names.
+func wanted(name string, id schedule.ID, definition string) bool {
+	for _, want := range indexMembers(id, definitionOf(&observed{definition: definition})) {
+		if name == want {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/redisstore"
+)
+
+// Mending: indexes that disagree with the records, after a slip with redis-cli
+// or a bug, are put right slowly, by every worker, each from a shard of its
+// own choice.
+const (
+	mendCron  = "8/10 * * * * *"      // every 10 s, beside the other jobs
+	mendTime  = 50 * time.Millisecond // of work at a time, about
+	mendSteps = 200                   // likewise, where no time passes
+	mendRest  = time.Minute           // between two rounds through everything, at least
+	mendCall  = 5 * time.Second       // bounds what one time of work waits for
+)
+
+// A mender goes through everything, a little at a time.
+type mender struct {
+	repair *redisstore.Repair
+	rested time.Time // when the last round ended
+}
+
+func newMender(store *redisstore.Store) (*mender, error) {
+	repair, err := store.NewRepair(redisstore.RepairOptions{Shard: rand.IntN(256)})
+	return &mender{repair: repair}, err
+}
+
+// work goes on with the round, or begins another one.
+func (m *mender) work(ctx context.Context) ([]redisstore.Repaired, error) {
+	began := time.Now()
+	if !m.rested.IsZero() && began.Sub(m.rested) < mendRest {
+		return nil, nil
+	}
+	var all []redisstore.Repaired
+	for n := 0; n < mendSteps && time.Since(began) < mendTime; n++ {
+		step, err := m.repair.Step(ctx)
+		all = append(all, step.Repaired...)
+		if err != nil {
+			return all, err
+		}
+		if step.Done {
+			m.rested = time.Now()
+			break
+		}
+	}
+	return all, nil
+}
+
+// mend is one time of work. It asks a store only that answered the last
+// announcement.
+func (w *Worker) mend(ctx context.Context, m *mender) {
+	if unlisted := w.unlisted.Load(); w.scheduler == nil || unlisted == nil || *unlisted != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, mendCall)
+	defer cancel()
+	all, err := m.work(ctx)
+	if len(all) > 0 {
+		w.options.Logger.Warn("what indexes, lists or counters said was not what the records say; it was repaired",
+			"repairs", len(all), "first", all[0].String())
+	}
+	if err != nil && ctx.Err() == nil && !w.away() {
+		w.options.Logger.Warn("a repair was broken off; the next look goes on", "error", err)
+	}
+}

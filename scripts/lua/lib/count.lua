@@ -1,0 +1,34 @@
+-- Counters: active, paused, disabled, completed (schedules in that state),
+-- claimed (with a token), buffered (firings). While recount_schedules goes
+-- through the IDs in their order, what changes up to the one that it has come
+-- to, in the field recount, changes what it has counted, in recount_active and
+-- so on.
+local COUNTED = { "active", "paused", "disabled", "completed", "active" }
+local COUNTERS = { "active", "paused", "disabled", "completed", "claimed", "buffered" }
+local counts = {}
+
+local function count(name, by, id) counts[#counts + 1] = { name = name, by = by, id = id } end
+
+-- up_to compares by bytes, as sorted sets do; how Lua compares depends on the
+-- server's locale.
+local function up_to(id, last)
+  for i = 1, math.min(#id, #last) do
+    local a, b = string.byte(id, i), string.byte(last, i)
+    if a ~= b then return a < b end
+  end
+  return #id <= #last
+end
+
+local function write_counts()
+  if #counts == 0 then return end
+  local recounted, sums = redis.call("HGET", META, "recount"), {}
+  for _, c in ipairs(counts) do
+    sums[c.name] = (sums[c.name] or 0) + c.by
+    if recounted and up_to(c.id, recounted) then
+      sums["recount_" .. c.name] = (sums["recount_" .. c.name] or 0) + c.by
+    end
+  end
+  for name, by in pairs(sums) do
+    if by ~= 0 then redis.call("HINCRBY", META, name, by) end
+  end
+end
