@@ -65,6 +65,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// B039: a Redis that may evict is warned about.
 func TestEvictionIsWarnedAbout(t *testing.T) {
 	server := redistest.Start(t, redistest.ServerOptions{})
 	denied := redistest.Start(t, redistest.ServerOptions{Args: []string{"--rename-command", "CONFIG", ""}})

@@ -6,7 +6,7 @@
 // die with the test binary, however it ends. They are shared by all tests of
 // the binary, so tests never flush: each takes a [Namespace] of its own and
 // may run in parallel. A test that needs to stop, kill or restart its server
-// has one to itself with [Start]. Tests inside a testing/synctest bubble use
+// has one to itself with [Start], and a Sentinel with [StartSentinel]. Tests inside a testing/synctest bubble use
 // [InMemory], which opens no socket.
 //
 // The environment chooses servers that run already:

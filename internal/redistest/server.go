@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -199,9 +200,13 @@ func launch(port int, dir string, args []string) (*process, error) {
 		return nil, fmt.Errorf("creating the server's log: %w", err)
 	}
 	defer logFile.Close()
-	args = append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
-		"--daemonize", "no", "--loglevel", "notice"}, args...)
-	cmd := exec.Command(serverProgram, args...)
+	var file []string // the file of settings of a Sentinel, which must come first
+	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
+		file, args = args[:1], args[1:]
+	}
+	all := slices.Concat(file, []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
+		"--daemonize", "no", "--loglevel", "notice"}, args)
+	cmd := exec.Command(serverProgram, all...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting redis-server: %w", err)

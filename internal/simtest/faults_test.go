@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestFaults hurts three complete workers: replies get lost and requests are
+// TestFaults, B092, hurts three complete workers: replies get lost and requests are
 // refused, one worker dies in the middle of a batch, another stalls for three
 // times its longest lease and comes back. Every scheduled time is finished
 // once all the same.

@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,4 +96,43 @@ func TestB045EveryCallSurvivesAScriptFlush(t *testing.T) {
 			}
 		})
 	}
+}
+
+// B127: many look at the same claims that have run out; each is taken over
+// once, and its old holder can do nothing with it.
+func TestB127ManyTakeOverEachClaimOnce(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		const schedules, takers = 60, 20
+		for i := range schedules {
+			b.put(every10(schedule.ID("s" + strconv.Itoa(i))))
+		}
+		b.clock.Add(10 * time.Second)
+		old := b.claimAll()
+		if len(old) != schedules {
+			t.Fatalf("%d claims of %d", len(old), schedules)
+		}
+		b.clock.Add(11 * time.Second) // the TTL is ten
+		var mu sync.Mutex
+		taken := map[schedule.ID]int{}
+		var group sync.WaitGroup
+		for range takers {
+			group.Go(func() {
+				mine := b.claimAll()
+				mu.Lock()
+				defer mu.Unlock()
+				for _, c := range mine {
+					taken[c.Schedule]++
+				}
+			})
+		}
+		group.Wait()
+		for _, c := range old {
+			if n := taken[c.Schedule]; n != 1 {
+				t.Errorf("%s was taken over %d times, want once", c.Schedule, n)
+			}
+			if outcome := b.complete(c, claim.DecideEnqueued, c.ScheduledAt.Add(10*time.Second)); outcome != claim.CompleteStale {
+				t.Errorf("%s: its old holder completes it: %s", c.Schedule, outcome)
+			}
+		}
+	})
 }

@@ -41,6 +41,7 @@ func invariants(s *redisstore.Store) func(ctx context.Context) error {
 	}
 }
 
+// B046: every script on every backend, a Cluster among them.
 func TestContract(t *testing.T) {
 	for _, backend := range redistest.Backends() {
 		t.Run(backend.Name, func(t *testing.T) { storetest.Run(t, open(backend)) })

@@ -91,6 +91,7 @@ func TestThreeWorkersShare(t *testing.T) {
 	})
 }
 
+// B003, B015: a worker that died blocks nobody for longer than one claim.
 func TestOthersTakeOverWithinTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
@@ -130,6 +131,7 @@ func TestOthersTakeOverWithinTheTTL(t *testing.T) {
 	})
 }
 
+// B015, B098: a stop lets enqueues end and gives the other claims back at once.
 func TestAStopHandsClaimsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
@@ -335,7 +337,8 @@ func TestASuspendedHostTrustsNothing(t *testing.T) {
 	})
 }
 
-func TestASlowEnqueueKeepsItsClaims(t *testing.T) {
+// B099: enqueuing takes longer than a claim lasts.
+func TestB099ASlowEnqueueKeepsItsClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		f.put("tick", "1m", nil)

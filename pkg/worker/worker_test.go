@@ -222,7 +222,8 @@ func TestWorkerFiresRunsAndRecords(t *testing.T) {
 	})
 }
 
-func TestWorkerWaitsForRedisFromTheStart(t *testing.T) {
+// B010, B035: Redis comes up after the worker, and goes away again and again.
+func TestB010AWorkerWaitsForRedisFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		start := time.Now()
