@@ -67,12 +67,13 @@ lint: ## formatting, vet and the house rules
 .PHONY: generate
 generate: ## write the generated documents anew
 	$(GO) test ./scripts/lua/ ./internal/config/ -run 'Doc|Generated|Protocol|Configuration' -update
+	$(GO) run ./internal/gendocs docs/cli
 
 .PHONY: verify
 verify: ## module sums, tidiness and generated documents are in order
 	$(GO) mod verify
 	$(GO) mod tidy -diff
-	$(GO) test ./scripts/lua/ ./internal/config/ -run 'Doc|Generated|Protocol|Configuration'
+	$(GO) test ./scripts/lua/ ./internal/config/ ./internal/gendocs/ -run 'Doc|Generated|Protocol|Configuration|Reference'
 
 .PHONY: build
 build: ## static binaries in bin/

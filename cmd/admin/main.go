@@ -27,7 +27,7 @@ func main() {
 		Stdin:        os.Stdin,
 		Stdout:       os.Stdout,
 		Stderr:       os.Stderr,
-		Terminal:     admincli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr)},
+		Terminal:     admincli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr), Input: os.Stdin},
 		Now:          time.Now,
 		Local:        time.Local,
 		User:         userName(),

@@ -43,7 +43,12 @@ type Env struct {
 }
 
 // A Terminal tells which streams are terminals.
-type Terminal struct{ Stdin, Stdout, Stderr bool }
+type Terminal struct {
+	Stdin, Stdout, Stderr bool
+	// Input is standard input itself, for programs that switch the terminal to
+	// single keys; nil is Env.Stdin.
+	Input io.Reader
+}
 
 // A Target says which store is wanted.
 type Target struct {

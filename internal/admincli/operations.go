@@ -12,7 +12,7 @@ import (
 // operations are the commands that look after a fleet.
 func operations(s *session) []*cobra.Command {
 	return []*cobra.Command{newDoctor(s), newCheck(s), newWait(s),
-		newWorker(s), newQueue(s), newTask(s), newRuns(s), newBackup(s), newContext(s), newConfig(s), newSchema(s)}
+		newWorker(s), newQueue(s), newTask(s), newRuns(s), newBackup(s), newContext(s), newConfig(s), newSchema(s), newTop(s)}
 }
 
 // A Server is the Redis under the store, as doctor asks it.

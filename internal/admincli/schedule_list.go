@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/spf13/cobra"
@@ -155,7 +156,7 @@ func (l *listing) add(e schedule.Entry) error {
 	default:
 		state := shownState(e)
 		l.states[state.text]++
-		row := []cell{{text: string(e.Schedule.ID)}, state, {text: clip(l.s.words(e.Schedule), 48)}, {text: l.s.next(e)}, l.s.last(e)}
+		row := []cell{{text: string(e.Schedule.ID)}, state, {text: clip(l.s.words(e.Schedule), 48)}, {text: l.s.next(e)}, l.s.last(e, l.s.env.Now())}
 		if l.s.flags.format == formatWide {
 			row = append(row, wideCells(e)...)
 		}
@@ -252,11 +253,11 @@ func (s *session) pausedBy(e schedule.Entry) string {
 }
 
 // last says how the last run ended.
-func (s *session) last(e schedule.Entry) cell {
+func (s *session) last(e schedule.Entry, now time.Time) cell {
 	if e.Status.LastStatus == schedule.LastNone || e.Status.LastRunAt.IsZero() {
 		return cell{text: none}
 	}
-	ago := relative(e.Status.LastRunAt, s.env.Now())
+	ago := relative(e.Status.LastRunAt, now)
 	switch e.Status.LastStatus {
 	case schedule.LastCompleted:
 		return cell{text: "ok " + ago}
