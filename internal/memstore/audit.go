@@ -76,7 +76,7 @@ func (s *Store) Redrive(ctx context.Context, request claim.RedriveRequest) (clai
 		return claim.RedriveResult{}, err
 	}
 	defer s.mu.Unlock()
-	f := s.firings[request.Firing]
+	f := s.firings[request.Firing.WithoutRedrives()]
 	if f == nil {
 		return claim.RedriveResult{Answer: claim.RedriveAlready}, nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) Settle(ctx context.Context, request claim.SettleRequest) (claim.
 		return claim.RedriveResult{}, err
 	}
 	defer s.mu.Unlock()
-	f := s.firings[request.Firing]
+	f := s.firings[request.Firing.WithoutRedrives()]
 	if f == nil {
 		return claim.RedriveResult{Answer: claim.RedriveAlready}, nil
 	}

@@ -283,8 +283,8 @@ func (s *Store) Firings(ctx context.Context, ids []claim.FiringID) (map[claim.Fi
 	defer s.mu.Unlock()
 	found := map[claim.FiringID]claim.OpenFiring{}
 	for _, id := range ids {
-		if f := s.firings[id]; f != nil {
-			found[id] = f.describe(s.schedules[f.key.Schedule])
+		if f := s.firings[id.WithoutRedrives()]; f != nil {
+			found[f.id] = f.describe(s.schedules[f.key.Schedule])
 		}
 	}
 	return found, now, nil

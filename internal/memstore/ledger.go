@@ -26,6 +26,7 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 	if r == nil || r.generation != key.Generation {
 		return claim.BeginResult{Answer: claim.BeginGone}, nil
 	}
+	request.Firing = request.Firing.WithoutRedrives()
 	f := s.firings[request.Firing]
 	if f == nil {
 		if answer := r.unknownFiring(key); answer != claim.BeginRun {
@@ -62,13 +63,13 @@ func (d *data) beginOpen(r *record, f *firing, request claim.BeginRequest, now t
 		case f.leaseUntil.After(now):
 			return claim.BeginResult{Answer: claim.BeginBusy, Wait: f.leaseUntil.Sub(now)}
 		case request.Effect == schedule.AtMostOnce:
-			_, released := d.settle(r, f, f.record(claim.OutcomeUnknown, "", now), 0, now)
+			_, released := d.settle(r, f, f.record(claim.OutcomeUnknown, "", now), request.KeepRuns, now)
 			return claim.BeginResult{Answer: claim.BeginUnknown, Released: released}
 		}
 	}
 	if f.cancel {
 		r.passed(f)
-		_, released := d.settle(r, f, f.record(claim.OutcomeCancelled, "", now), 0, now)
+		_, released := d.settle(r, f, f.record(claim.OutcomeCancelled, "", now), request.KeepRuns, now)
 		return claim.BeginResult{Answer: claim.BeginCancelled, Released: released}
 	}
 	if r.overlap() == schedule.OverlapCancelOther {
@@ -143,7 +144,7 @@ func (s *Store) Heartbeat(ctx context.Context, lease time.Duration, runs []claim
 	defer s.mu.Unlock()
 	pulses := make([]claim.Pulse, len(runs))
 	for i, run := range runs {
-		f := s.firings[run.Firing]
+		f := s.firings[run.Firing.WithoutRedrives()]
 		if f == nil || f.state != claim.FiringRunning || f.token != run.Token {
 			pulses[i] = claim.PulseLost
 			continue
@@ -168,6 +169,7 @@ func (s *Store) Finish(ctx context.Context, request claim.FinishRequest) (claim.
 		return claim.FinishResult{}, err
 	}
 	defer s.mu.Unlock()
+	request.Run.Firing = request.Run.Firing.WithoutRedrives()
 	f := s.firings[request.Run.Firing]
 	if f == nil {
 		return claim.FinishResult{Answer: claim.FinishAlready, Released: s.releasedBefore(request.Run.Firing)}, nil
@@ -241,7 +243,7 @@ func (s *Store) Mark(ctx context.Context, auditAfter time.Duration, firings []cl
 	}
 	defer s.mu.Unlock()
 	for _, id := range firings {
-		if f := s.firings[id]; f != nil && f.state == claim.FiringIntent {
+		if f := s.firings[id.WithoutRedrives()]; f != nil && f.state == claim.FiringIntent {
 			after := auditAfter
 			if r := s.schedules[f.key.Schedule]; len(r.buffer) > 0 {
 				after = min(after, releaseAudit) // somebody waits for it

@@ -15,6 +15,8 @@ var beginCases = []testCase{
 	{"a heartbeat keeps others out", beginHeartbeat},
 	{"SETTLED for a firing that ended", beginSettled},
 	{"GONE for a schedule that was deleted or never was", beginGone},
+	{"what runs when its schedule is deleted is LOST, and its end counts nowhere", beginDeleted},
+	{"a task ID with its number of re-drives names the firing", beginTaskID},
 	{"EARLY for a scheduled time that the store has not reached", beginEarly},
 	{"a task of the pending scheduled time is adopted without a claim", beginAdopts},
 	{"UNKNOWN under at_most_once settles the firing", beginUnknown},
@@ -118,6 +120,55 @@ func beginGone(e *env) {
 	e.begins(id, "one", claim.BeginGone)
 }
 
+func beginDeleted(e *env) {
+	for _, policy := range []schedule.Overlap{schedule.OverlapAllow, schedule.OverlapSkip, schedule.OverlapBufferOne} {
+		e.put(every("a", overlap(policy)))
+		first, second := e.fireNext(), claim.FiringID(e.trigger("a", schedule.TriggerOptions{}).FiringID)
+		heard, unheard := e.runs(first, "one"), e.runs(second, "two")
+		e.remove("a")
+		e.put(every("a", overlap(policy)))
+		want(e, string(policy)+": heartbeat", e.pulse(heard), claim.PulseLost)
+		for _, run := range []claim.Run{heard, unheard} {
+			want(e, string(policy)+": Redrive", e.redrive(run.Firing, 0, run.Token).Answer, claim.RedriveAlready)
+			e.finishes(run, claim.OutcomeFailed, claim.FinishAlready)
+			want(e, string(policy)+": Settle", e.settle(claim.SettleRequest{Firing: run.Firing, Token: run.Token,
+				Outcome: claim.OutcomeLost}).Answer, claim.RedriveAlready)
+		}
+		status := e.status("a")
+		want(e, string(policy)+": RunCount", status.RunCount, 0)
+		want(e, string(policy)+": LastStatus", status.LastStatus, schedule.LastNone)
+		stats, err := e.Catalog.Stats(e.Context())
+		e.must("Stats", err)
+		want(e, string(policy)+": Open", stats.Open, 0)
+		e.remove("a")
+	}
+}
+
+func beginTaskID(e *env) {
+	e.put(every("a"))
+	id := e.fireNext()
+	task := claim.FiringID(id.TaskID(2))
+	run := e.runs(task, "one")
+	want(e, "the same by its firing ID", e.begin(id, "one").Token, run.Token)
+	want(e, "another of its tasks", e.begin(claim.FiringID(id.TaskID(1)), "two").Answer, claim.BeginBusy)
+	want(e, "heartbeat", e.pulse(claim.Run{Firing: task, Token: run.Token}), claim.PulseOK)
+	if e.Firings != nil {
+		found, _, err := e.Firings.Firings(e.Context(), []claim.FiringID{task})
+		e.must("Firings", err)
+		want(e, "what Firings calls it", found[id].Firing, id)
+	}
+	e.finishes(claim.Run{Firing: task, Token: run.Token}, claim.OutcomeRetrying, claim.FinishOK)
+	want(e, "Redrive", e.redrive(task, 0, run.Token).Redrives, 1)
+	want(e, "Settle", e.settle(claim.SettleRequest{Firing: task, Token: run.Token, Outcome: claim.OutcomeLost, KeepRuns: 3}).Answer, claim.RedriveOK)
+	e.begins(task, "three", claim.BeginSettled)
+	manual := claim.FiringID(e.trigger("a", schedule.TriggerOptions{}).FiringID)
+	e.must("Mark", e.Ledger.Mark(e.Context(), auditTime, []claim.FiringID{claim.FiringID(manual.TaskID(1))}))
+	e.advance(auditTime)
+	want(e, "State after Mark", e.audited(manual).State, claim.FiringEnqueued)
+	_, err := e.Ledger.Begin(e.Context(), claim.BeginRequest{Firing: id + "~x", Owner: "one", Lease: runLease})
+	wantField(e, "Begin of "+string(id)+"~x", err, "firing")
+}
+
 func beginEarly(e *env) {
 	e.put(every("a"))
 	generation := e.status("a").Generation
@@ -154,6 +205,11 @@ func beginUnknown(e *env) {
 	want(e, "Open", status.Open, 0)
 	want(e, "RunCount", status.RunCount, 1)
 	want(e, "ConsecutiveFails", status.ConsecutiveFails, 0)
+	log, err := e.Ledger.Runs(e.Context(), "a", 10)
+	e.must("Runs", err)
+	if len(log) != 1 || log[0].Outcome != claim.OutcomeUnknown || log[0].Firing != id {
+		e.Errorf("the run log holds %+v, want one run of unknown fate", log)
+	}
 }
 
 func beginMostOnceRetry(e *env) {

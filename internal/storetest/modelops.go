@@ -159,9 +159,6 @@ func (w *twin) resume() {
 func (w *twin) remove() {
 	id := w.id()
 	w.both(fmt.Sprintf("remove %s", id), func(_ int, e *env) string { return fmt.Sprint(e.remove(id)) })
-	// What ran or was audited may stay known to one store a while longer.
-	w.runs = slices.DeleteFunc(w.runs, func(r pair[claim.Run]) bool { return scheduleOf(r[0].Firing) == id })
-	w.audited = slices.DeleteFunc(w.audited, func(f pair[claim.OpenFiring]) bool { return scheduleOf(f[0].Firing) == id })
 	w.putNew(id)
 }
 

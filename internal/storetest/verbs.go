@@ -195,7 +195,7 @@ func (e *env) begin(id claim.FiringID, owner string) claim.BeginResult {
 func (e *env) beginAs(id claim.FiringID, owner string, effect schedule.Effect) claim.BeginResult {
 	e.Helper()
 	result, err := e.Ledger.Begin(e.Context(), claim.BeginRequest{Firing: id, Owner: owner, Worker: "w-" + owner,
-		Lease: runLease, Effect: effect})
+		Lease: runLease, Effect: effect, KeepRuns: 4})
 	e.must("Begin", err)
 	e.rest = result.Released
 	return result

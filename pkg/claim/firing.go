@@ -71,6 +71,12 @@ func (f FiringID) TaskID(redrives int) string {
 	return string(f) + "~" + strconv.Itoa(redrives)
 }
 
+// WithoutRedrives returns the firing of a task ID: what TaskID was called on.
+func (f FiringID) WithoutRedrives() FiringID {
+	id, _, _ := strings.Cut(string(f), "~")
+	return FiringID(id)
+}
+
 // ID returns the ID that parses to f.
 func (f Firing) ID() FiringID {
 	switch f.Kind {

@@ -7,7 +7,9 @@ import (
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
-// A Ledger records open firings from intent to settlement.
+// A Ledger records open firings from intent to settlement. Wherever it takes a
+// firing ID it also takes a task ID of that firing, whose number of re-drives
+// it ignores; it answers with firing IDs.
 type Ledger interface {
 	// Begin asks for the right to run an attempt of the firing. The same owner
 	// asking again gets its live grant back.
@@ -39,6 +41,9 @@ type BeginRequest struct {
 	Worker string        // worker ID, for display
 	Lease  time.Duration // of the execution
 	Effect schedule.Effect
+	// KeepRuns is the length of the run log, for a firing that Begin closes; 0:
+	// it is not logged.
+	KeepRuns int
 }
 
 // Answer is what Begin says.

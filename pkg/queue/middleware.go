@@ -193,7 +193,7 @@ func (m *Middleware) process(ctx context.Context, next asynq.Handler, d delivery
 func (m *Middleware) begin(ctx context.Context, d delivery) (claim.BeginResult, time.Time, error) {
 	sent := time.Now()
 	request := claim.BeginRequest{
-		Firing: d.firing.ID, Owner: rand.Text(), Worker: m.worker, Lease: m.lease, Effect: d.effect,
+		Firing: d.firing.ID, Owner: rand.Text(), Worker: m.worker, Lease: m.lease, Effect: d.effect, KeepRuns: m.keepRuns,
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.lease/3)
 	defer cancel()

@@ -39,8 +39,8 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 		return claim.BeginResult{}, err
 	}
 	doing := fmt.Sprintf("begin %q", request.Firing)
-	answer, err := s.runShard(ctx, doing, lua.Begin, l, l.shardOf(id), string(request.Firing), request.Owner,
-		plain(request.Worker), request.Lease.Milliseconds(), flag(request.Effect == schedule.AtMostOnce))
+	answer, err := s.run(ctx, doing, lua.Begin, s.withRunLog(l, id), s.clock(string(request.Firing.WithoutRedrives()), request.Owner,
+		plain(request.Worker), request.Lease.Milliseconds(), flag(request.Effect == schedule.AtMostOnce), max(0, request.KeepRuns))...)
 	if err != nil {
 		return claim.BeginResult{}, err
 	}
@@ -66,7 +66,7 @@ func (s *Store) Heartbeat(ctx context.Context, lease time.Duration, runs []claim
 	for _, g := range byShard(l, len(runs), func(i int) schedule.ID { return ids[i] }) {
 		args := []any{lease.Milliseconds()}
 		for _, i := range g.positions {
-			args = append(args, string(runs[i].Firing), int64(runs[i].Token))
+			args = append(args, string(runs[i].Firing.WithoutRedrives()), int64(runs[i].Token))
 		}
 		answer, err := s.runShard(ctx, "extend executions", lua.Heartbeat, l, g.shard, args...)
 		if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) Finish(ctx context.Context, request claim.FinishRequest) (claim.
 		return claim.FinishResult{}, err
 	}
 	doing := fmt.Sprintf("finish %q", request.Run.Firing)
-	answer, err := s.run(ctx, doing, lua.Finish, s.withRunLog(l, id), s.clock(string(request.Run.Firing), int64(request.Run.Token), outcome,
+	answer, err := s.run(ctx, doing, lua.Finish, s.withRunLog(l, id), s.clock(string(request.Run.Firing.WithoutRedrives()), int64(request.Run.Token), outcome,
 		max(0, request.RetryAfter).Milliseconds(), millis(request.Started), max(0, request.Duration).Milliseconds(),
 		request.Attempt, plain(request.Worker), max(0, request.KeepRuns), clip(request.Error))...)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Store) Mark(ctx context.Context, auditAfter time.Duration, firings []cl
 	for _, g := range byShard(l, len(firings), func(i int) schedule.ID { return ids[i] }) {
 		args := []any{auditAfter.Milliseconds()}
 		for _, i := range g.positions {
-			args = append(args, string(firings[i]))
+			args = append(args, string(firings[i].WithoutRedrives()))
 		}
 		if _, err := s.runShard(ctx, "mark enqueued firings", lua.Mark, l, g.shard, args...); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (s *Store) Redrive(ctx context.Context, request claim.RedriveRequest) (clai
 		return claim.RedriveResult{}, err
 	}
 	doing := fmt.Sprintf("re-drive %q", request.Firing)
-	answer, err := s.runShard(ctx, doing, lua.Redrive, l, l.shardOf(id), string(request.Firing), request.Expected,
+	answer, err := s.runShard(ctx, doing, lua.Redrive, l, l.shardOf(id), string(request.Firing.WithoutRedrives()), request.Expected,
 		int64(request.Token), request.AuditAfter.Milliseconds())
 	if err != nil {
 		return claim.RedriveResult{}, err
@@ -194,7 +194,7 @@ func (s *Store) Settle(ctx context.Context, request claim.SettleRequest) (claim.
 		return claim.RedriveResult{}, err
 	}
 	doing := fmt.Sprintf("settle %q", request.Firing)
-	answer, err := s.run(ctx, doing, lua.Settle, s.withRunLog(l, id), s.clock(string(request.Firing), int64(request.Token),
+	answer, err := s.run(ctx, doing, lua.Settle, s.withRunLog(l, id), s.clock(string(request.Firing.WithoutRedrives()), int64(request.Token),
 		string(request.Outcome), max(0, request.KeepRuns), clip(request.Error))...)
 	if err != nil {
 		return claim.RedriveResult{}, err

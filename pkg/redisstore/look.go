@@ -23,7 +23,7 @@ func (s *Store) Firings(ctx context.Context, ids []claim.FiringID) (map[claim.Fi
 	for _, g := range byShard(l, len(ids), func(i int) schedule.ID { return schedules[i] }) {
 		var args []any
 		for _, i := range g.positions {
-			args = append(args, string(ids[i]))
+			args = append(args, string(ids[i].WithoutRedrives()))
 		}
 		answer, err := s.runShard(ctx, "look at open firings", lua.Look, l, g.shard, args...)
 		if err != nil {

@@ -1,18 +1,20 @@
 -- begin: ask for the right to run an attempt of a firing.
 --
 -- KEYS[1..15]  the shard, in the order of lib/shard.lua
+-- KEYS[16]  list  the run log of the schedule
 -- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
 -- ARGV[4]  firing
 -- ARGV[5]  owner     a nonce of this call, never reused
 -- ARGV[6]  worker    for display
 -- ARGV[7]  lease_ms  of the attempt
 -- ARGV[8]  once      "1": an attempt whose fate is unknown is not repeated
+-- ARGV[9]  keep      length of the run log, 0 none; what this call closes is logged
 --
 -- Returns  {answer, token, attempt, wait_ms, released}
 --          RUN run it; SETTLED, CANCELLED, GONE, UNKNOWN acknowledge the task and do not; BUSY another attempt has a
 --          live lease, come back after wait_ms; EARLY not known yet, come back later
 -- Resend   the same owner gets its live grant back; a firing that the first call closed answers SETTLED
--- Writes   st, fir, aud, out, meta; due, opn, buf, bf, bfq, evt when it closes a firing
+-- Writes   st, fir, aud, out, meta; due, opn, buf, bf, bfq, evt, the run log when it closes a firing
 -- Cost     O(1), and the open list of a schedule with cancel_other
 -- @include lib/clock.lua
 -- @include lib/shard.lua
@@ -29,13 +31,13 @@
 -- @include lib/settle.lua
 -- @include lib/write.lua
 
-local id, owner, worker, lease_ms, once = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8] == "1"
+local id, owner, worker, lease_ms, once, keep = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8] == "1", tonumber(ARGV[9])
 local schedule, generation, _, at_ms = split_firing(id)
 local r, firing, released = get_schedule(schedule), get_firing(id), {}
 
 local function close(answer, outcome)
   if at_ms == r.next_ms then advance(r, at_ms, FIRED, 0) end
-  end_run(r, id, firing, { outcome = outcome })
+  end_run(r, id, firing, { outcome = outcome, keep = keep }, KEYS[16])
   close_firing(r, id, firing, outcome, released)
   return { answer, 0, 0, 0, released }
 end

@@ -15,7 +15,7 @@
 -- ARGV[13]  error
 --
 -- Returns  {answer, released}
---          OK; DISABLED as OK, and the breaker disabled the schedule; ALREADY settled before; STALE another attempt owns it
+--          OK; DISABLED as OK, and the breaker disabled the schedule; ALREADY settled before, or its schedule was deleted; STALE another attempt owns it
 -- Resend   ALREADY, with the same released firing while nobody enqueued it; a retry or hand-back is counted once
 -- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log; bf, bfq for a firing of a backfill
 -- Cost     O(1)
@@ -52,7 +52,8 @@ end
 
 -- Decide.
 local function decide()
-  if not firing then
+  if not firing or not r then
+    if firing then drop_firing(id) end
     if r then repeat_release(r, released) end
     return "ALREADY"
   end
@@ -60,15 +61,13 @@ local function decide()
   local stays_open = outcome == "retrying" or outcome == "handed_back"
   if stays_open and firing.state ~= RUNNING then return "OK" end
   if outcome == "handed_back" then
-    if r then unbegin_run(r, id, firing) end
+    unbegin_run(r, id, firing)
     firing.attempt = firing.attempt - 1
     return put_back(ENQUEUED, now_ms)
   end
-  if r then end_run(r, id, firing, run, KEYS[16]) end
+  end_run(r, id, firing, run, KEYS[16])
   if outcome == "retrying" then return put_back(WAITING, now_ms + tonumber(ARGV[7])) end
-  if r then return close_firing(r, id, firing, outcome, released) and "DISABLED" or "OK" end
-  drop_firing(id)
-  return "OK"
+  return close_firing(r, id, firing, outcome, released) and "DISABLED" or "OK"
 end
 
 -- Apply.

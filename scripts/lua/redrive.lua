@@ -8,19 +8,26 @@
 -- ARGV[7]  audit_ms  when the auditor looks at it next, from now
 --
 -- Returns  {answer, redrives}
---          OK; ALREADY settled before; STALE it moved on since the audit, leave it
+--          OK; ALREADY settled before, or its schedule was deleted, which drops it; STALE it moved on since the audit, leave it
 -- Resend   the same answer
 -- Writes   fir, aud
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
+-- @include lib/schedule.lua
 -- @include lib/firing.lua
 
 local id, expected, token, audit_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), now_ms + tonumber(ARGV[7])
 
 -- Decide.
 local firing = get_firing(id)
-if not firing then return { "ALREADY", 0 } end
+local schedule, generation = split_firing(id)
+local r = get_schedule(schedule)
+if not firing or not r or r.generation ~= generation then
+  if firing then drop_firing(id) end
+  write_firings()
+  return { "ALREADY", 0 }
+end
 local lives = firing.state == RUNNING and firing.lease_ms > now_ms
 if firing.token ~= token or lives or firing.state == BUFFERED then return { "STALE", firing.redrives } end
 if firing.redrives == expected + 1 then return { "OK", firing.redrives } end

@@ -10,7 +10,7 @@
 -- ARGV[8]  error
 --
 -- Returns  {answer, redrives, released}
---          OK; ALREADY settled before; STALE it moved on since the audit, leave it
+--          OK; ALREADY settled before, or its schedule was deleted, which drops it; STALE it moved on since the audit, leave it
 -- Resend   ALREADY; the auditor enqueues what the first call released
 -- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log; bf, bfq for a firing of a backfill
 -- Cost     O(1)
@@ -37,16 +37,16 @@ local released = {}
 local schedule, generation, _, at_ms = split_firing(id)
 local r, firing = get_schedule(schedule), get_firing(id)
 if r and r.generation ~= generation then r = false end
-if not firing then return { "ALREADY", 0, released } end
+if not firing or not r then
+  if firing then drop_firing(id) end
+  write_all()
+  return { "ALREADY", 0, released }
+end
 local lives = firing.state == RUNNING and firing.lease_ms > now_ms
 if firing.token ~= token or lives then return { "STALE", firing.redrives, released } end
-if r then
-  if at_ms == r.next_ms then advance(r, at_ms, FIRED, 0) end
-  end_run(r, id, firing, run, KEYS[16])
-  close_firing(r, id, firing, outcome, released)
-else
-  drop_firing(id)
-end
+if at_ms == r.next_ms then advance(r, at_ms, FIRED, 0) end
+end_run(r, id, firing, run, KEYS[16])
+close_firing(r, id, firing, outcome, released)
 
 -- Apply.
 write_all()
