@@ -31,6 +31,9 @@ files are checked before anything is written. A pause is kept unless the file
 says "paused: false". Schedules that no file names are left alone, unless --prune
 with a label says that these files own them; it lists them and asks.
 
+On a terminal a long one shows how far it is. Ctrl-C lets the batch under way
+end; what was written stays, and the same command goes on from there.
+
 With --exit-code it ends with 0 when nothing differed, 1 when something did, and
 2 or more on an error.`,
 		Example: `  admin apply -f schedules.yaml
@@ -95,7 +98,7 @@ func (s *session) apply(f *applyFlags) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	a := &applying{s: s, catalog: stores.Catalog, dryRun: f.plan || f.dryRun, counts: map[string]int{}}
+	a := &applying{s: s, catalog: stores.Catalog, dryRun: f.plan || f.dryRun, counts: map[string]int{}, bar: s.progress("schedules"), total: len(wanted)}
 	doomed, err := a.prepare(f, wanted)
 	if err != nil {
 		f.unchanged(s)
@@ -103,18 +106,34 @@ func (s *session) apply(f *applyFlags) (int, error) {
 	}
 	out := s.newApplied(a.dryRun)
 	out.differences = f.differences
-	err = a.calendars(calendars, out)
-	for len(wanted) > 0 && err == nil {
-		batch := wanted[:min(applyBatch, len(wanted))]
-		wanted = wanted[len(batch):]
-		if err = a.batch(batch, out); len(wanted) > 0 {
-			out.flush()
-		}
+	if err = a.calendars(calendars, out); err == nil {
+		err = a.batches(wanted, out)
 	}
 	if err == nil {
 		err = a.prune(doomed, out)
 	}
 	return a.finish(out, err)
+}
+
+// batches writes all schedules. An interrupt lets the batch that is under way
+// end.
+func (a *applying) batches(wanted []desired, out *applied) error {
+	defer a.bar.end()
+	for len(wanted) > 0 {
+		if a.s.interrupted() {
+			return errInterrupted
+		}
+		batch := wanted[:min(applyBatch, len(wanted))]
+		wanted = wanted[len(batch):]
+		if err := a.batch(batch, out); err != nil {
+			return err
+		}
+		if a.done += len(batch); len(wanted) > 0 {
+			out.flush()
+			a.bar.show(a.done, a.total)
+		}
+	}
+	return nil
 }
 
 // An applying is one run of apply.
@@ -127,6 +146,9 @@ type applying struct {
 	touched []schedule.Schedule
 	changed map[string]bool // calendars that differ from the stored ones
 	failed  []error
+	bar     *progressBar
+	done    int // schedules, of total
+	total   int
 	// ifVersion is what the one schedule must have; nil: any.
 	ifVersion *int64
 }
@@ -179,9 +201,10 @@ func (a *applying) batch(batch []desired, out *applied) error {
 			}
 		}
 	}
-	ctx, cancel := a.s.call()
+	ctx, cancel := a.s.unbroken()
 	results, err := a.put(ctx, batch, definitions)
 	cancel()
+	a.bar.end() // what follows may print
 	if err != nil {
 		return err
 	}
@@ -245,7 +268,7 @@ func (a *applying) pausing(d desired, entry schedule.Entry, row *appliedRow) err
 	if a.dryRun {
 		return nil
 	}
-	ctx, cancel := a.s.call()
+	ctx, cancel := a.s.unbroken()
 	defer cancel()
 	if *d.paused {
 		_, err := a.catalog.Pause(ctx, d.definition.ID, schedule.PauseOptions{By: a.s.env.User, Reason: "paused in " + d.written.at.file})
@@ -269,6 +292,11 @@ func (a *applying) finish(out *applied, err error) (int, error) {
 	}
 	summary := strings.Join(parts, ", ")
 	switch {
+	case errors.Is(err, errInterrupted) && a.dryRun:
+		a.s.warn("interrupted; nothing was written")
+	case errors.Is(err, errInterrupted):
+		a.s.warn("interrupted with %d of %d schedules done (%s); what was written stays, and the same command goes on from there: %s",
+			a.done, a.total, or(summary, "nothing changed"), a.s.commandLine())
 	case err != nil && summary != "":
 		a.s.warn("stopped by an error after %s; applying again goes on from there", summary)
 	case out.differences && summary != "":

@@ -120,6 +120,9 @@ func (s *session) backupCreate(file string, force bool) error {
 		}
 	}
 	switch {
+	case err != nil && s.interrupted():
+		s.warn("interrupted; no file was written, since a backup is whole or not there. Start over with: %s", s.commandLine())
+		return errInterrupted
 	case errors.Is(err, redisstore.ErrEmptyNamespace):
 		return codedErrorf(exitNotFound, "the namespace is empty: nothing was ever stored in it; see --namespace")
 	case err != nil:
@@ -195,6 +198,9 @@ func (s *session) backupRestore(file string, yes bool) error {
 	_, err = archive.Restore(s.ctx, f, redisstore.RestoreOptions{Attempt: rand.Text(), Progress: func(n int) { bar.show(n, info.Lines) }})
 	bar.end()
 	switch {
+	case err != nil && s.interrupted():
+		s.warn("interrupted; nobody can use the namespace before all of it is restored. Start over with: %s", s.commandLine())
+		return errInterrupted
 	case errors.Is(err, redisstore.ErrNotEmpty):
 		return codedErrorf(exitConflict, "%v: give another --namespace, or another server", err)
 	case err != nil:

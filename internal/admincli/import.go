@@ -263,12 +263,21 @@ func (m *importing) put() error {
 	if err := a.lookUp(wanted); err != nil {
 		return err
 	}
+	bar := m.s.progress("schedules")
+	defer bar.end()
 	for start := 0; start < len(wanted); start += applyBatch {
 		end := min(start+applyBatch, len(wanted))
+		if m.s.interrupted() {
+			bar.end()
+			m.s.warn("interrupted with %d of %d schedules done; what was written stays, and the same command goes on from there: %s", start, len(wanted), m.s.commandLine())
+			return errInterrupted
+		}
 		if err := m.putBatch(a, wanted[start:end], places[start:end]); err != nil {
+			bar.end()
 			m.s.warn("stopped by an error after %d of %d schedules; importing again goes on from there", start, len(wanted))
 			return err
 		}
+		bar.show(end, len(wanted))
 	}
 	return nil
 }
@@ -292,7 +301,7 @@ func (m *importing) putBatch(a *applying, wanted []desired, places []int) error 
 	if len(batch) == 0 {
 		return nil
 	}
-	ctx, cancel := m.s.call()
+	ctx, cancel := m.s.unbroken()
 	defer cancel()
 	results, err := a.put(ctx, batch, definitions)
 	if err != nil {

@@ -2,6 +2,7 @@ package admincli
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -43,10 +44,29 @@ func (p *progressBar) show(done, total int) {
 	fmt.Fprintf(p.s.err, "\r%s%s", text, strings.Repeat(" ", pad))
 }
 
-// end takes the bar away.
+// end takes the bar away. Another show draws it again.
 func (p *progressBar) end() {
 	if p.width > 0 {
 		fmt.Fprintf(p.s.err, "\r%s\r", strings.Repeat(" ", p.width))
-		p.width = 0
+		p.width, p.shown = 0, time.Time{}
 	}
+}
+
+// commandLine is the command line of this run, for a shell.
+func (s *session) commandLine() string {
+	words := []string{"admin"}
+	for _, arg := range s.args {
+		words = append(words, shellWord(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord needs no quotes in any shell.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -62,8 +62,11 @@ func (a *applying) prune(entries []schedule.Entry, out *applied) error {
 		return nil
 	}
 	for _, e := range entries {
+		if a.s.interrupted() {
+			return errInterrupted
+		}
 		if !a.dryRun {
-			ctx, cancel := a.s.call()
+			ctx, cancel := a.s.unbroken()
 			_, err := a.catalog.Remove(ctx, e.Schedule.ID, schedule.RemoveOptions{Generation: e.Status.Generation})
 			cancel()
 			if err != nil {

@@ -20,7 +20,7 @@ import (
 // It never panics.
 func Run(ctx context.Context, env Env, args []string) (code int) {
 	env.Stdin = &interruptible{ctx: ctx, r: env.Stdin}
-	s := &session{env: env, ctx: ctx}
+	s := &session{env: env, ctx: ctx, args: args}
 	s.out, s.err = &stickyWriter{w: env.Stdout}, env.Stderr
 	defer func() {
 		if fault := recover(); fault != nil {

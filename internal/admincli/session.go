@@ -43,6 +43,7 @@ func (f *globalFlags) register(root *cobra.Command) {
 type session struct {
 	env     Env
 	command string // its path, such as "admin schedule list"
+	args    []string
 	ctx     context.Context
 	out     *stickyWriter
 	err     io.Writer
@@ -201,6 +202,15 @@ func cutLast(s, sep string) (before, after string, found bool) {
 func (s *session) call() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.ctx, s.timeout)
 }
+
+// unbroken bounds one call to the store that an interrupt lets end, so that what
+// it did is known.
+func (s *session) unbroken() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(s.ctx), s.timeout)
+}
+
+// interrupted reports whether the operator asked for the end.
+func (s *session) interrupted() bool { return s.ctx.Err() != nil }
 
 func (s *session) close() {
 	if s.stores != nil && s.stores.Close != nil {
