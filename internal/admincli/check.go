@@ -15,6 +15,9 @@ import (
 // The formats of check.
 var checkFormats = []string{"text", "nagios", "json", "prometheus"}
 
+// formatOutput stands in for a format that --output names.
+const formatOutput = "output"
+
 // A checkFlags hold what one check was asked.
 type checkFlags struct{ what, format, warn, crit string }
 
@@ -56,7 +59,7 @@ func (s *session) checkCommand(use, argument, short, warn, crit, example string,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return s.check(f, strings.Join(args, ""), look) }}
-	cmd.Flags().StringVar(&f.format, "format", "", "text, nagios, json or prometheus; default text, or json with -o json")
+	cmd.Flags().StringVar(&f.format, "format", "", "text, nagios, json or prometheus; default text, or as --output says")
 	cmd.Flags().StringVar(&f.warn, "warn", warn, "above this it is a warning")
 	cmd.Flags().StringVar(&f.crit, "crit", crit, "above this it is critical")
 	return cmd
@@ -95,14 +98,15 @@ func (c *check) worse(state int, text string) {
 }
 
 func (s *session) check(f *checkFlags, name string, look func(string) (check, error)) error {
-	if f.format == "" {
-		f.format = "text"
-		if s.flags.format == formatJSON {
-			f.format = formatJSON
+	switch {
+	case f.format != "":
+		if err := oneOf("format", f.format, checkFormats...); err != nil {
+			return s.unknownCheck(f, name, err)
 		}
-	}
-	if err := oneOf("format", f.format, checkFormats...); err != nil {
-		return s.unknownCheck(f, name, err)
+	case s.tabular():
+		f.format = "text"
+	default:
+		f.format = formatOutput
 	}
 	warn, err := flagDuration("warn", f.warn)
 	if err != nil {
@@ -141,7 +145,7 @@ func (s *session) unknownCheck(f *checkFlags, name string, err error) error {
 	switch f.format {
 	case "nagios":
 		fmt.Fprintf(s.out, "UNKNOWN %s\n", strings.ReplaceAll(text, "|", "/"))
-	case formatJSON, "prometheus":
+	case formatJSON, formatOutput, "prometheus":
 		if err := s.showCheck(f.format, check{what: f.what, name: name, state: checkUnknown, text: text}, 0, 0); err != nil {
 			return err
 		}
@@ -261,6 +265,15 @@ type checkJSON struct {
 	Metrics map[string]float64 `json:"metrics"`
 }
 
+func (c check) json(warn, crit time.Duration) checkJSON {
+	v := checkJSON{What: c.what, Name: c.name, State: checkWords[c.state], Code: c.state, Text: c.text,
+		LateMS: c.late.Milliseconds(), WarnMS: warn.Milliseconds(), CritMS: crit.Milliseconds(), Metrics: map[string]float64{}}
+	for _, m := range c.metrics {
+		v.Metrics[m.name] = m.value
+	}
+	return v
+}
+
 func (s *session) showCheck(format string, c check, warn, crit time.Duration) error {
 	subject := c.what
 	if c.name != "" {
@@ -268,13 +281,10 @@ func (s *session) showCheck(format string, c check, warn, crit time.Duration) er
 	}
 	line := visible(fmt.Sprintf("%s %s: %s", checkWords[c.state], subject, c.text))
 	switch format {
+	case formatOutput:
+		return s.emit(view{data: c.json(warn, crit), names: []string{subject}})
 	case formatJSON:
-		v := checkJSON{What: c.what, Name: c.name, State: checkWords[c.state], Code: c.state, Text: c.text,
-			LateMS: c.late.Milliseconds(), WarnMS: warn.Milliseconds(), CritMS: crit.Milliseconds(), Metrics: map[string]float64{}}
-		for _, m := range c.metrics {
-			v.Metrics[m.name] = m.value
-		}
-		text, err := marshal(v)
+		text, err := marshal(c.json(warn, crit))
 		if err != nil {
 			return err
 		}

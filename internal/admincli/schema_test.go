@@ -388,8 +388,9 @@ func validJSONValue(value, schema any, root map[string]any) string {
 	if enum, ok := s["enum"].([]any); ok && !slices.Contains(enum, value) {
 		return fmt.Sprintf("%v is none of %v", value, enum)
 	}
-	if kinds := s["type"]; kinds != nil && !strings.Contains(fmt.Sprint(kinds), jsonKind(value)) {
-		return fmt.Sprintf("%v is %s, not %v", value, jsonKind(value), kinds)
+	if kinds := fmt.Sprint(s["type"]); s["type"] != nil && !strings.Contains(kinds, jsonKind(value)) &&
+		(jsonKind(value) != "integer" || !strings.Contains(kinds, "number")) {
+		return fmt.Sprintf("%v is %s, not %s", value, jsonKind(value), kinds)
 	}
 	switch v := value.(type) {
 	case []any:
