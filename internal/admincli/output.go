@@ -77,7 +77,11 @@ func writeLines(w io.Writer, text []byte) error {
 		}
 	}
 	for _, element := range elements {
-		if _, err := w.Write(append(escapeStrings(element, false), '\n')); err != nil {
+		var line bytes.Buffer
+		if err := json.Compact(&line, element); err != nil {
+			return fmt.Errorf("render the result: %w", err)
+		}
+		if _, err := w.Write(append(escapeStrings(line.Bytes(), false), '\n')); err != nil {
 			return err
 		}
 	}
