@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,7 @@ type rig struct {
 	config   string                                         // directory of the contexts
 	open     func(context.Context, Target) (*Stores, error) // nil: stores and openErr
 	printed  func(command string, value any)
+	tty      *os.File // all streams, when it is set
 }
 
 func newRig(t *testing.T) *rig {
@@ -104,6 +106,10 @@ func (r *rig) runContext(ctx context.Context, args ...string) result {
 			}
 			return r.stores, r.openErr
 		}}
+	if r.tty != nil {
+		env.Stdin, env.Stdout, env.Stderr = r.tty, r.tty, r.tty
+		env.Terminal = Terminal{Stdin: true, Stdout: true, Stderr: true}
+	}
 	code := Run(ctx, env, args)
 	return result{stdout.String(), stderr.String(), code}
 }
