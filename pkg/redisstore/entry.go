@@ -83,7 +83,7 @@ func (o *observed) entry(id schedule.ID, calendars []schedule.Calendar) schedule
 		// The definition may be whole; without a record it does not fire.
 		_ = json.Unmarshal([]byte(o.definition), &entry.Schedule)
 		entry.Invalid = fmt.Errorf("%w: put %q again, which begins it anew", o.damaged, id)
-	} else if err := json.Unmarshal([]byte(o.definition), &entry.Schedule); err != nil {
+	} else if err := entry.Schedule.UnmarshalJSON([]byte(o.definition)); err != nil {
 		entry.Invalid = fmt.Errorf("redisstore: the stored definition of %q cannot be read: %w", id, err)
 	} else if _, err := schedule.Compile(entry.Schedule, calendars); err != nil {
 		entry.Invalid = err

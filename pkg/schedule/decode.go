@@ -19,12 +19,21 @@ func decodeObject(data []byte, path string, target any) error {
 	if !utf8.Valid(data) {
 		return &FieldError{Field: orRoot(path), Value: excerpt(data), Allowed: "UTF-8"}
 	}
-	if err := checkNames(data, path, fieldNames(target)); err != nil {
-		return err
+	names := namesOf(target)
+	plain := names.plainly(data)
+	if !plain {
+		if err := checkNames(data, path, names.list); err != nil {
+			return err
+		}
 	}
 	err := json.Unmarshal(data, target)
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return &FieldError{Field: join(path, mistyped.Field), Value: mistyped.Value, Allowed: typeWords(mistyped.Type)}
+	}
+	if err != nil && plain { // what is wrong with names comes first
+		if err := checkNames(data, path, names.list); err != nil {
+			return err
+		}
 	}
 	if err != nil {
 		return syntaxError(data, path, err)
@@ -62,16 +71,6 @@ func checkNames(data []byte, path string, known []string) error {
 		}
 	}
 	return nil
-}
-
-// fieldNames lists the JSON names of the struct that target points to.
-func fieldNames(target any) []string {
-	t := reflect.TypeOf(target).Elem()
-	names := make([]string, t.NumField())
-	for i := range names {
-		names[i], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
-	}
-	return names
 }
 
 // nearestName suggests a known name that differs little, or nothing.
