@@ -30,7 +30,13 @@ func InMemory(t testing.TB) *Memory {
 
 // Dial connects. It fits redis.Options.Dialer and ignores its address; wrap it
 // to cut, delay or drop replies.
-func (m *Memory) Dial(context.Context, string, string) (net.Conn, error) { return m.server.Dial() }
+func (m *Memory) Dial(context.Context, string, string) (net.Conn, error) {
+	conn, err := m.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return newEager(conn), nil
+}
 
 // Options returns client options that connect with Dial. The address is a
 // literal IP because a host name would be looked up outside the bubble.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -38,12 +37,13 @@ type Push struct {
 // EnqueuerOptions configure an Enqueuer.
 type EnqueuerOptions struct {
 	Redis       redis.UniversalClient // of the queues; stays the caller's to close
-	Concurrency int                   // pushes of PushAll at a time; 0 is 64
+	Concurrency int                   // pushes of PushAll that go to Redis together; 0 is 128
 	Observer    Observer              // may be nil
 }
 
 // An Enqueuer pushes firings into asynq queues. It is safe for concurrent use.
 type Enqueuer struct {
+	redis       redis.UniversalClient
 	client      *asynq.Client
 	tasks       tasks
 	concurrency int
@@ -64,10 +64,11 @@ func NewEnqueuer(options EnqueuerOptions) (*Enqueuer, error) {
 		return nil, &schedule.FieldError{Field: "concurrency", Value: strconv.Itoa(options.Concurrency), Allowed: "0 or more"}
 	}
 	if options.Concurrency == 0 {
-		options.Concurrency = 64
+		options.Concurrency = 128
 	}
 	return &Enqueuer{
-		client:      asynq.NewClientFromRedisClient(options.Redis),
+		redis:       options.Redis,
+		client:      asynq.NewClientFromRedisClient(party{options.Redis}),
 		tasks:       newTasks(options.Redis),
 		concurrency: options.Concurrency,
 		observer:    observerOr(options.Observer),
@@ -114,20 +115,34 @@ func (e *Enqueuer) conflict(ctx context.Context, firing claim.FiringID, event En
 	return nil
 }
 
-// PushAll pushes all, several at a time, and returns one error per push, in
-// order; see Push for their meaning.
+// PushAll pushes all, many with one round trip, and returns one error per push,
+// in order; see Push for their meaning. Each push stands for itself: what one
+// of them meets, or that its answer is lost, says nothing about the others.
 func (e *Enqueuer) PushAll(ctx context.Context, pushes []Push) []error {
 	errs := make([]error, len(pushes))
-	var group errgroup.Group
-	group.SetLimit(e.concurrency)
-	for i, push := range pushes {
-		group.Go(func() error {
-			errs[i] = e.Push(ctx, push)
-			return nil
+	for first := 0; first < len(pushes); first += e.concurrency {
+		last := min(first+e.concurrency, len(pushes))
+		e.pushTogether(ctx, pushes[first:last], errs[first:last])
+	}
+	return errs
+}
+
+// pushTogether is PushAll for as many as go at a time.
+func (e *Enqueuer) pushTogether(ctx context.Context, pushes []Push, errs []error) {
+	if len(pushes) == 1 {
+		errs[0] = e.Push(ctx, pushes[0])
+		return
+	}
+	shared := &together{pipeline: e.redis.Pipeline, awaited: len(pushes)}
+	var group sync.WaitGroup
+	for i := range pushes {
+		group.Go(func() {
+			own, seat := shared.sit(ctx)
+			defer seat.leave(own)
+			errs[i] = e.Push(own, pushes[i])
 		})
 	}
-	_ = group.Wait() // the goroutines return nil; their errors are in errs
-	return errs
+	group.Wait()
 }
 
 // Close waits for pushes that are under way and refuses later ones. It leaves
