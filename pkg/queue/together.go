@@ -16,7 +16,7 @@ type together struct {
 	pipeline func() redis.Pipeliner
 
 	mu      sync.Mutex
-	awaited int     // pushes that have neither come nor ended
+	awaited int           // pushes that have neither come nor ended
 	calls   []*scriptCall // of those that have come
 }
 
