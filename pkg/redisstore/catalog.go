@@ -32,7 +32,30 @@ func (s *Store) GetMany(ctx context.Context, ids []schedule.ID) (map[schedule.ID
 	return s.getMany(ctx, "read schedules", ids)
 }
 
+// GetUnchecked is GetMany for callers that compile the definitions themselves,
+// such as workers: Invalid tells only of what cannot be read.
+func (s *Store) GetUnchecked(ctx context.Context, ids []schedule.ID) (map[schedule.ID]schedule.Entry, error) {
+	found, err := s.find(ctx, "read schedules", ids)
+	if err != nil {
+		return nil, err
+	}
+	entries := make(map[schedule.ID]schedule.Entry, len(found))
+	for id, o := range found {
+		entries[id] = o.unchecked(id)
+	}
+	return entries, nil
+}
+
 func (s *Store) getMany(ctx context.Context, doing string, ids []schedule.ID) (map[schedule.ID]schedule.Entry, error) {
+	found, err := s.find(ctx, doing, ids)
+	if err != nil {
+		return nil, err
+	}
+	return s.entries(ctx, found)
+}
+
+// find reads those that exist.
+func (s *Store) find(ctx context.Context, doing string, ids []schedule.ID) (map[schedule.ID]*observed, error) {
 	l, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -41,7 +64,7 @@ func (s *Store) getMany(ctx context.Context, doing string, ids []schedule.ID) (m
 	for _, id := range ids {
 		byShard[l.shardOf(id)] = append(byShard[l.shardOf(id)], id)
 	}
-	found := map[schedule.ID]*observed{}
+	found := make(map[schedule.ID]*observed, len(ids))
 	for shard, ids := range byShard {
 		all, _, err := s.read(ctx, doing, l, shard, ids)
 		if err != nil {
@@ -53,7 +76,7 @@ func (s *Store) getMany(ctx context.Context, doing string, ids []schedule.ID) (m
 			}
 		}
 	}
-	return s.entries(ctx, found)
+	return found, nil
 }
 
 // entries turns what was read into entries, with the calendars they need.

@@ -78,15 +78,22 @@ func anys[T ~string](texts []T) []any {
 // entry returns a schedule as users see it. A definition that cannot be used
 // makes Invalid, and whatever could be read of it stays.
 func (o *observed) entry(id schedule.ID, calendars []schedule.Calendar) schedule.Entry {
+	entry := o.unchecked(id)
+	if entry.Invalid == nil {
+		_, entry.Invalid = schedule.Compile(entry.Schedule, calendars)
+	}
+	return entry
+}
+
+// unchecked is entry without a look at what the definition means.
+func (o *observed) unchecked(id schedule.ID) schedule.Entry {
 	entry := schedule.Entry{Status: o.status()}
+	if err := entry.Schedule.UnmarshalJSON([]byte(o.definition)); err != nil {
+		entry.Invalid = fmt.Errorf("redisstore: the stored definition of %q cannot be read: %w", id, err)
+	}
 	if o.damaged != nil {
 		// The definition may be whole; without a record it does not fire.
-		_ = json.Unmarshal([]byte(o.definition), &entry.Schedule)
 		entry.Invalid = fmt.Errorf("%w: put %q again, which begins it anew", o.damaged, id)
-	} else if err := entry.Schedule.UnmarshalJSON([]byte(o.definition)); err != nil {
-		entry.Invalid = fmt.Errorf("redisstore: the stored definition of %q cannot be read: %w", id, err)
-	} else if _, err := schedule.Compile(entry.Schedule, calendars); err != nil {
-		entry.Invalid = err
 	}
 	entry.Schedule.ID = id
 	return entry

@@ -21,8 +21,9 @@ type lane struct {
 }
 
 // inFlight is the number of batches of a shard that are dispatched at a time.
-// With two, one is enqueued while the other is completed and a third claimed.
-const inFlight = 2
+// While one is read, others are planned, enqueued and completed and the next
+// is claimed, so that neither Redis nor this process waits for the other.
+const inFlight = 4
 
 // shortest is the least sleep after a claim that found nothing, so that a
 // store whose clocks disagree is not asked in a tight loop.
