@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// parseCronList reads one field, in upper case, as a list of items.
-func parseCronList(f *cronField, text string, id ID) ([]cronItem, error) {
-	words := strings.Split(text, ",")
-	items := make([]cronItem, 0, len(words))
-	for _, word := range words {
+// parseCronList reads one field, in upper case, as a list of items, at the
+// start of room if they fit.
+func parseCronList(f *cronField, text string, id ID, room []cronItem) ([]cronItem, error) {
+	items := room[:0]
+	for word := range strings.SplitSeq(text, ",") {
 		if word == "" {
 			return nil, f.refuse(text, "remove the comma that nothing follows or precedes")
 		}

@@ -20,18 +20,31 @@ func neverFires(spec Spec) (reason, hint string, never bool) {
 }
 
 // dateless reports whether no day of the calendar matches. Without a year field
-// 28 years are enough: they have every kind of year, by length and weekday.
+// it looks at every kind of month instead of years: in 400 years each begins on
+// every weekday.
 func (d *cronDates) dateless() bool {
-	first, last := int64(1972), int64(1999)
-	if !d.anyYear {
-		first, last = minCronYear, maxCronYear
+	if d.anyYear {
+		return d.monthless()
 	}
-	for year := first; year <= last; year++ {
+	for year := int64(minCronYear); year <= maxCronYear; year++ {
 		if !d.yearAllowed(year) {
 			continue
 		}
 		for months := d.months; months != 0; months &= months - 1 {
 			if d.month(year, bits.TrailingZeros16(months)) != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// monthless reports whether no month of any year has a matching day.
+func (d *cronDates) monthless() bool {
+	for months := d.months; months != 0; months &= months - 1 {
+		month := bits.TrailingZeros16(months)
+		for first := range 7 {
+			if d.match(monthLength(2000, month), first)|d.match(monthLength(2001, month), first) != 0 {
 				return false
 			}
 		}

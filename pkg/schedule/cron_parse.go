@@ -45,7 +45,13 @@ func parseCron(expression string, options CronOptions) (*cronSpec, error) {
 		return nil, &FieldError{Field: "cron", Value: expression,
 			Allowed: "at most " + strconv.Itoa(MaxExpression) + " bytes"}
 	}
-	words := strings.Fields(expression)
+	// Most expressions need no memory of their own while they are read.
+	var fields [8]string
+	var room [12]cronItem
+	words := fields[:0]
+	for word := range strings.FieldsSeq(expression) {
+		words = append(words, word)
+	}
 	words, location, err := cutZonePrefix(words, options.Location)
 	if err != nil {
 		return nil, err
@@ -53,11 +59,13 @@ func parseCron(expression string, options CronOptions) (*cronSpec, error) {
 	if _, offset := time.Unix(0, 0).In(location).Zone(); offset < -maxShift || offset > maxShift {
 		return nil, &FieldError{Field: "timezone", Value: location.String(), Allowed: "an offset of at most 27 hours"}
 	}
-	items, err := parseCronWords(words, options.ScheduleID)
+	items, err := parseCronWords(words, options.ScheduleID, room[:])
 	if err != nil {
 		return nil, err
 	}
-	return newCronSpec(items, location), nil
+	spec := newCronSpec(&items, location)
+	spec.text = items.text(expression)
+	return spec, nil
 }
 
 // cutZonePrefix takes TZ=name or CRON_TZ=name off the front.
@@ -97,24 +105,25 @@ type cronItems struct {
 	both  bool // day-of-week is written with +
 }
 
-func parseCronWords(words []string, id ID) (*cronItems, error) {
-	whole := strings.Join(words, " ")
+// parseCronWords reads the fields. It puts their lists into room as far as that
+// goes.
+func parseCronWords(given []string, id ID, room []cronItem) (items cronItems, err error) {
 	refuse := func(hint string) error {
-		return &FieldError{Field: "cron", Value: whole, Allowed: cronAllowed, Hint: hint}
+		return &FieldError{Field: "cron", Value: strings.Join(given, " "), Allowed: cronAllowed, Hint: hint}
 	}
-	words, hint, ok := expandMacro(words)
+	words, hint, ok := expandMacro(given)
 	if !ok {
-		return nil, refuse(hint)
+		return items, refuse(hint)
 	}
-	items := &cronItems{count: len(words)}
+	items.count = len(words)
 	var first int
 	switch len(words) {
 	case 5:
 		first = fieldMinute
-		items.lists[fieldSecond] = []cronItem{{}}
+		items.lists[fieldSecond] = onlyZero
 	case 6, 7:
 	default:
-		return nil, refuse(countHint(words))
+		return items, refuse(countHint(words))
 	}
 	for i, word := range words {
 		f := &cronFields[first+i]
@@ -122,17 +131,24 @@ func parseCronWords(words []string, id ID) (*cronItems, error) {
 		if f.days == 'w' && len(word) > 1 && word[0] == '+' {
 			items.both, word = true, word[1:]
 		}
-		list, err := parseCronList(f, word, id)
+		list, err := parseCronList(f, word, id, room)
 		if err != nil {
-			return nil, err
+			return items, err
 		}
 		items.lists[first+i] = list
+		room = room[min(len(list), len(room)):]
 	}
 	if items.count < 7 {
-		items.lists[fieldYear] = []cronItem{{star: true, from: minCronYear, to: maxCronYear}}
+		items.lists[fieldYear] = everyYear
 	}
 	return items, nil
 }
+
+// What the fields that are not written stand for.
+var (
+	onlyZero  = []cronItem{{}}
+	everyYear = []cronItem{{star: true, from: minCronYear, to: maxCronYear}}
+)
 
 // expandMacro replaces a macro by its fields. It is not ok, with a hint, when
 // the words can be no expression at all.
@@ -195,6 +211,9 @@ func newCronSpec(items *cronItems, location *time.Location) *cronSpec {
 		}
 	}
 	for _, item := range items.lists[fieldYear] {
+		if c.anyYear {
+			break
+		}
 		item.each(&cronFields[fieldYear], func(year int) {
 			i := year - minCronYear
 			c.years[i>>6] |= 1 << (i & 63)
@@ -205,7 +224,6 @@ func newCronSpec(items *cronItems, location *time.Location) *cronSpec {
 	c.interval = items.intervalLike()
 	c.finish()
 	c.never = c.dateless()
-	c.text = items.String()
 	return c
 }
 
@@ -218,7 +236,11 @@ func bare(list []cronItem) bool {
 func cronSet(items *cronItems, field int) uint64 {
 	var set uint64
 	for _, item := range items.lists[field] {
-		if item.kind == itemRange {
+		switch {
+		case item.kind != itemRange:
+		case item.step <= 1 && item.from <= item.to && item.to <= cronFields[field].last:
+			set |= 1<<(item.to+1) - 1<<item.from
+		default:
 			item.each(&cronFields[field], func(value int) { set |= 1 << value })
 		}
 	}
@@ -237,10 +259,11 @@ func (c *cronItems) intervalLike() bool {
 	return false
 }
 
-// String writes the fields in canonical form: numbers for names, no leading
-// zeros, one blank between fields, H replaced.
-func (c *cronItems) String() string {
-	b := make([]byte, 0, 32)
+// text writes the fields in canonical form: numbers for names, no leading
+// zeros, one blank between fields, H replaced. Written so, it is the expression
+// itself.
+func (c *cronItems) text(expression string) string {
+	b := make([]byte, 0, 64)
 	first := 0
 	if c.count == 5 {
 		first = fieldMinute
@@ -258,6 +281,9 @@ func (c *cronItems) String() string {
 			}
 			b = item.appendTo(b)
 		}
+	}
+	if string(b) == expression {
+		return expression
 	}
 	return string(b)
 }

@@ -169,3 +169,17 @@ func TestHash(t *testing.T) {
 		t.Error("H in year is accepted")
 	}
 }
+
+// Reading an expression needs memory for what it returns and nothing else.
+func TestParsingAllocatesOnlyItsResult(t *testing.T) {
+	for expression, most := range map[string]float64{"*/5 * * * *": 1, "0 0,15,30-45/5 9-17 LW,15W 1-6 1#1,5L 2026-2030": 1, "0 9 * * MON-FRI": 2} {
+		allocations := testing.AllocsPerRun(100, func() {
+			if _, err := ParseCron(expression, time.UTC); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocations > most {
+			t.Errorf("%s: %.0f allocations, want at most %.0f", expression, allocations, most)
+		}
+	}
+}

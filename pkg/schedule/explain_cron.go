@@ -9,11 +9,11 @@ import (
 // fields parses the canonical text again: an explanation needs to know how a
 // field is written, which Next does not.
 func (c *cronSpec) fields() *cronItems {
-	items, err := parseCronWords(strings.Fields(c.text), "")
+	items, err := parseCronWords(strings.Fields(c.text), "", nil)
 	if err != nil {
 		panic("schedule: the canonical form of a cron expression does not parse: " + err.Error())
 	}
-	return items
+	return &items
 }
 
 func (c *cronSpec) explain() string {
