@@ -46,6 +46,21 @@ numbers: ## measure the table in docs/GUARANTEES.md anew: make numbers SEEDS=100
 mutants: ## break one rule after the other and see whether the simulation notices
 	$(GO) test ./internal/simtest/storm -run 'TestMutants$$' -v -timeout 0 -mutants
 
+.PHONY: spin
+spin: ## install the model checker where it is missing and can be
+	@{ command -v spin && command -v gcc; } >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	    echo "installing spin and gcc"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq spin gcc libc6-dev >/dev/null; \
+	  else \
+	    echo "spin or gcc is not installed (Debian and Ubuntu: sudo apt-get install spin gcc)" >&2; \
+	    exit 1; \
+	  fi; }
+
+.PHONY: model
+model: spin ## let spin check the models in docs/model, the large ones too (10 min, 2 GB)
+	BELFRY_TEST_REQUIRE_SPIN=1 $(GO) test ./internal/modelcheck -v -timeout 0 -full | grep -v '=== '
+
 .PHONY: bench
 bench: redis-server ## benchmarks, each beside its limit or its peer in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 15m ./bench/...
