@@ -138,8 +138,8 @@ func TestAStopHandsClaimsBack(t *testing.T) {
 		for _, name := range names(40) {
 			f.put(name, "once:2000-01-01T00:00:10Z", nil)
 		}
-		stopping := f.member("a", func(o *worker.SchedulerOptions) { o.Batch = 10 })
-		stopping.invade = func(queue.Push) error { // two batches are enqueued slowly while a third is claimed
+		stopping := f.member("a", func(o *worker.SchedulerOptions) { o.Batch = 5 })
+		stopping.invade = func(queue.Push) error { // four batches are enqueued slowly while a fifth is claimed
 			time.Sleep(150 * time.Millisecond)
 			return nil
 		}
