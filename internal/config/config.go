@@ -38,7 +38,7 @@ type Schedule struct {
 	AuditAfter         time.Duration `env:"BELFRY_AUDIT_AFTER" envDefault:"15s" min:"1s" max:"10m" help:"When a firing is first looked at by the auditor, which finds lost tasks. At least BELFRY_CLAIM_TTL."`
 	IdleSleep          time.Duration `env:"BELFRY_IDLE_SLEEP" envDefault:"1s" min:"100ms" max:"10m" help:"How long a worker sleeps at most, for each shard, while nothing is due. Changes wake it earlier."`
 	Skew               time.Duration `env:"BELFRY_CLOCK_SKEW" envDefault:"500ms" min:"1ms" max:"1m" help:"How far the clock of Redis may be ahead of this host's before nothing fires until this host's clock agrees."`
-	EnqueueConcurrency int           `env:"BELFRY_ENQUEUE_CONCURRENCY" envDefault:"64" min:"1" max:"1000" help:"Tasks enqueued at the same time."`
+	EnqueueConcurrency int           `env:"BELFRY_ENQUEUE_CONCURRENCY" envDefault:"128" min:"1" max:"1000" help:"Tasks enqueued with one round trip to Redis, at most."`
 }
 
 // Run says how tasks are run.

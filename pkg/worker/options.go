@@ -37,7 +37,7 @@ type Options struct {
 	ClaimTTL           time.Duration // how soon others take over the claims of a worker that died; 0 is 10 s
 	Batch              int           // schedules per claim; 0 is 100
 	IdleSleep          time.Duration // longest sleep per shard; 0 is 1 s
-	EnqueueConcurrency int           // tasks enqueued at the same time; 0 is 64
+	EnqueueConcurrency int           // tasks enqueued with one round trip, at most; 0 is 128
 	AuditAfter         time.Duration // when a firing is first audited; 0 is 15 s; at least ClaimTTL
 	Lease              time.Duration // of an execution; 0 is 30 s, at least 1 s
 	KeepRuns           int           // length of each schedule's run log; 0 is 20
@@ -69,7 +69,7 @@ type Options struct {
 // SchedulerOptions.
 const (
 	defaultConcurrency = 20
-	defaultEnqueue     = 64
+	defaultEnqueue     = 128
 	mostConcurrency    = 10_000
 	mostWeight         = 100
 	defaultLease       = 30 * time.Second
