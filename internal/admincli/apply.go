@@ -274,7 +274,7 @@ func (a *applying) pausing(d desired, entry schedule.Entry, row *appliedRow) err
 		_, err := a.catalog.Pause(ctx, d.definition.ID, schedule.PauseOptions{By: a.s.env.User, Reason: "paused in " + d.written.at.file})
 		return err
 	}
-	result, err := a.catalog.Resume(ctx, d.definition.ID)
+	result, err := a.catalog.Resume(ctx, d.definition.ID, schedule.ResumeOptions{})
 	row.next = result.NextAt
 	return err
 }

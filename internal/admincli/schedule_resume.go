@@ -7,8 +7,15 @@ import (
 
 type resumeFlags struct {
 	targets
-	dryRun bool
+	catchUp string
+	dryRun  bool
 }
+
+// What resume may do with what was missed.
+const (
+	catchUpPolicy = "policy"
+	catchUpNone   = "none"
+)
 
 func newResume(s *session) *cobra.Command {
 	f := &resumeFlags{}
@@ -16,13 +23,16 @@ func newResume(s *session) *cobra.Command {
 		Use: "resume NAME... | -l k=v", Short: "Let a paused or disabled schedule fire again",
 		Long: `Resume schedules. It ends a pause, enables what too many failures had disabled,
 and clears the count of failures in a row. What was missed meanwhile is treated
-as the schedule's missed policy says.`,
+as the schedule's missed policy says; with --catch-up none nothing of it fires,
+and admin schedule why says that it was paused.`,
 		Example: `  admin schedule resume nightly-report
+  admin schedule resume nightly-report --catch-up none
   admin schedule resume -l team=billing`,
 		ValidArgsFunction: s.completeIDs,
 		RunE:              func(_ *cobra.Command, args []string) error { return s.resume(f, args) },
 	}
 	f.register(cmd)
+	cmd.Flags().StringVar(&f.catchUp, "catch-up", catchUpPolicy, "policy: the missed policy decides; none: nothing fires of what was missed")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would fire next, change nothing")
 	return cmd
 }
@@ -37,6 +47,10 @@ type resumeJSON struct {
 }
 
 func (s *session) resume(f *resumeFlags, args []string) error {
+	if err := oneOf("catch-up", f.catchUp, catchUpPolicy, catchUpNone); err != nil {
+		return err
+	}
+	options := schedule.ResumeOptions{SkipMissed: f.catchUp == catchUpNone}
 	entries, err := f.find(s, args)
 	if err != nil {
 		return err
@@ -45,11 +59,11 @@ func (s *session) resume(f *resumeFlags, args []string) error {
 	err = each(s, entries, func(e schedule.Entry) (resumeJSON, string, error) {
 		ctx, cancel := s.call()
 		defer cancel()
-		result, verb := s.foreseeResume(e), "would be resumed: "
+		result, verb := s.foreseeResume(e, options), "would be resumed: "
 		var err error
 		if !f.dryRun {
 			verb = "resumed "
-			result, err = s.stores.Catalog.Resume(ctx, e.Schedule.ID)
+			result, err = s.stores.Catalog.Resume(ctx, e.Schedule.ID, options)
 		}
 		if err != nil {
 			return resumeJSON{}, "", err
@@ -75,12 +89,12 @@ func (s *session) resume(f *resumeFlags, args []string) error {
 }
 
 // foreseeResume says what a resume would leave pending.
-func (s *session) foreseeResume(e schedule.Entry) schedule.ResumeResult {
+func (s *session) foreseeResume(e schedule.Entry, options schedule.ResumeOptions) schedule.ResumeResult {
 	r := s.read(e.Schedule)
 	if r.err != nil {
 		return schedule.ResumeResult{}
 	}
-	return schedule.ResumeResult{NextAt: schedule.PlanResume(r.compiled, e.Status.NextAt, s.env.Now()).Next}
+	return schedule.ResumeResult{NextAt: schedule.PlanResume(r.compiled, e.Status.NextAt, s.env.Now(), options).Next}
 }
 
 func missedPolicy(d schedule.Schedule) schedule.Missed {

@@ -283,7 +283,7 @@ func (t *topSource) act(ctx context.Context, act top.Act, id schedule.ID) (strin
 		_, err := catalog.Pause(ctx, id, schedule.PauseOptions{By: by, Reason: "admin top"})
 		return fmt.Sprintf("paused %s until it is resumed", id), err
 	case top.ActResume:
-		result, err := catalog.Resume(ctx, id)
+		result, err := catalog.Resume(ctx, id, schedule.ResumeOptions{})
 		return fmt.Sprintf("resumed %s, next %s", id, relative(result.NextAt, t.s.env.Now())), err
 	}
 	result, err := catalog.Trigger(ctx, id, schedule.TriggerOptions{})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
 // A watch prints every round as a table, and only what changed as lines of
@@ -31,7 +33,7 @@ func TestWatchRepeatsUntilInterrupted(t *testing.T) {
 			done := make(chan result)
 			go func() { done <- r.runContext(ctx, "schedule", "list", "--watch", "--interval", "1s", "-o", tt.format) }()
 			time.Sleep(500 * time.Millisecond)
-			if _, err := r.stores.Catalog.Resume(ctx, "beta"); err != nil {
+			if _, err := r.stores.Catalog.Resume(ctx, "beta", schedule.ResumeOptions{}); err != nil {
 				t.Error(err)
 			}
 			r.must("schedule", "update", "beta", "--description", "changed")

@@ -41,7 +41,7 @@ func (r *record) unpause() {
 }
 
 // Resume lets a paused or disabled schedule go on.
-func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResult, error) {
+func (s *Store) Resume(ctx context.Context, id schedule.ID, options schedule.ResumeOptions) (schedule.ResumeResult, error) {
 	now, err := s.enter(ctx)
 	if err != nil {
 		return schedule.ResumeResult{}, err
@@ -57,7 +57,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 	r.unpause()
 	if stopped && !r.next.IsZero() {
 		// A pending time that stays also keeps what delays it.
-		if plan := schedule.PlanResume(r.compiled, r.next, now); !plan.Next.Equal(r.next) {
+		if plan := schedule.PlanResume(r.compiled, r.next, now, options); !plan.Next.Equal(r.next) {
 			s.apply(r, plan, r.compiled)
 		}
 	}

@@ -146,9 +146,9 @@ func (w *twin) pause() {
 }
 
 func (w *twin) resume() {
-	id := w.id()
-	w.both(fmt.Sprintf("resume %s", id), func(_ int, e *env) string {
-		got, err := e.Catalog.Resume(e.Context(), id)
+	id, options := w.id(), schedule.ResumeOptions{SkipMissed: w.chance(3)}
+	w.both(fmt.Sprintf("resume %s %v", id, options), func(_ int, e *env) string {
+		got, err := e.Catalog.Resume(e.Context(), id, options)
 		if err != nil {
 			return failed(err)
 		}

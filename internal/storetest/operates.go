@@ -17,11 +17,13 @@ var operateCases = []testCase{
 	{"a timed pause ends by itself and keeps the pending time", pauseUntil},
 	{"resume leaves passed times to the missed policy", resumePending},
 	{"resume under missed skip records what the pause passed over", resumeSkip},
+	{"resume skips what was missed when asked to, whatever the policy", resumeSkipAsked},
 	{"resume of an active schedule changes nothing", resumeActive},
 	{"an edit while claimed keeps the firing's promise", editPromise},
 	{"an edit of the spec while claimed keeps the promise and replaces what follows", editSpecPromise},
 	{"an edit of the spec keeps an intent whose claim was handed back", editHandedBack},
 	{"resume under missed skip keeps an intent whose claim was handed back", resumeHandedBack},
+	{"resume that skips keeps an intent whose claim was handed back", resumeSkipAskedHandedBack},
 	{"a schedule that is unknown cannot be operated", operateUnknown},
 	{"a schedule with a delay waits for its run to end", afterWaits},
 	{"a schedule with a delay goes on when its run is lost", afterLost},
@@ -159,6 +161,37 @@ func resumeSkip(e *env) {
 	wantTime(e, "ScheduledAt", e.claimOne(claim.ClaimFire).ScheduledAt, slot(6))
 }
 
+func resumeSkipAsked(e *env) {
+	skip := schedule.ResumeOptions{SkipMissed: true}
+	e.put(every("a"))
+	e.put(every("b", func(s *schedule.Schedule) { s.Missed, s.CatchUp = schedule.MissedAll, 24*time.Hour }))
+	e.put(every("c", func(s *schedule.Schedule) { s.Specs, s.Expression = nil, "once:"+slot(2).UTC().Format(time.RFC3339) }))
+	e.put(every("d", func(s *schedule.Schedule) {
+		s.Specs, s.Expression, s.Missed = nil, "once:"+slot(2).UTC().Format(time.RFC3339), schedule.MissedSkip
+	}))
+	for _, id := range []schedule.ID{"a", "b", "c", "d"} {
+		e.pause(id, schedule.PauseOptions{})
+	}
+	e.advance(5*period + time.Second)
+	for _, id := range []schedule.ID{"a", "b"} {
+		wantTime(e, "NextAt", e.resumeWith(id, skip).NextAt, slot(6))
+		e.verdicts(id, span(schedule.VerdictPaused, 0, 1, 5))
+		wantTime(e, "NextAt of a second resume", e.resumeWith(id, skip).NextAt, slot(6))
+	}
+	for id, options := range map[schedule.ID]schedule.ResumeOptions{"c": skip, "d": {}} { // d by its policy
+		want(e, "nothing is left of the one-shot", e.resumeWith(id, options).NextAt.IsZero(), true)
+		want(e, "its state", e.status(id).State, schedule.StateCompleted)
+		e.verdicts(id, span(schedule.VerdictPaused, 0, 2, 2))
+	}
+	e.none("right after the resumes")
+	e.advance(period)
+	claims := e.claim()
+	want(e, "claims", len(claims), 2)
+	for _, c := range claims {
+		wantTime(e, "ScheduledAt", c.ScheduledAt, slot(6))
+	}
+}
+
 func resumeActive(e *env) {
 	e.put(every("a"))
 	e.fireNext()
@@ -227,13 +260,25 @@ func resumeHandedBack(e *env) {
 	e.runToEnd(c.Firing(), claim.OutcomeSucceeded)
 }
 
+func resumeSkipAskedHandedBack(e *env) {
+	e.put(every("a"))
+	e.advance(period)
+	c := e.claimOne(claim.ClaimFire)
+	e.release(claim.Release{Schedule: "a", Token: c.Token})
+	e.pause("a", schedule.PauseOptions{})
+	e.advance(3*period + time.Second)
+	wantTime(e, "NextAt", e.resumeWith("a", schedule.ResumeOptions{SkipMissed: true}).NextAt, slot(5))
+	e.verdicts("a", span(1, 0, 1, 1), span(schedule.VerdictPaused, 0, 2, 4))
+	e.runToEnd(c.Firing(), claim.OutcomeSucceeded)
+}
+
 func operateUnknown(e *env) {
 	ctx := e.Context()
 	_, err := e.Catalog.Get(ctx, "nobody")
 	wantNotFound(e, "Get", err)
 	_, err = e.Catalog.Pause(ctx, "nobody", schedule.PauseOptions{})
 	wantNotFound(e, "Pause", err)
-	_, err = e.Catalog.Resume(ctx, "nobody")
+	_, err = e.Catalog.Resume(ctx, "nobody", schedule.ResumeOptions{})
 	wantNotFound(e, "Resume", err)
 	_, err = e.Catalog.Trigger(ctx, "nobody", schedule.TriggerOptions{})
 	wantNotFound(e, "Trigger", err)

@@ -45,7 +45,12 @@ func (e *env) pause(id schedule.ID, options schedule.PauseOptions) schedule.Paus
 
 func (e *env) resume(id schedule.ID) schedule.ResumeResult {
 	e.Helper()
-	result, err := e.Catalog.Resume(e.Context(), id)
+	return e.resumeWith(id, schedule.ResumeOptions{})
+}
+
+func (e *env) resumeWith(id schedule.ID, options schedule.ResumeOptions) schedule.ResumeResult {
+	e.Helper()
+	result, err := e.Catalog.Resume(e.Context(), id, options)
 	e.must("Resume", err)
 	return result
 }

@@ -327,7 +327,7 @@ func TestAPlanWithCalendarsThatJustChangedIsMadeAgain(t *testing.T) {
 				return time.Time{}, err
 			}
 			r.now = second.Add(time.Hour) // both first noons are past
-			result, err := r.mortal.Resume(r.t.Context(), "late")
+			result, err := r.mortal.Resume(r.t.Context(), "late", schedule.ResumeOptions{})
 			return result.NextAt, err
 		})
 		if want := second.AddDate(0, 0, 2); err != nil || !next.Equal(want) {

@@ -93,7 +93,7 @@ func (s *Store) findOpen(ctx context.Context, doing string, l *layout, id schedu
 }
 
 // Resume lets a paused or disabled schedule go on.
-func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResult, error) {
+func (s *Store) Resume(ctx context.Context, id schedule.ID, options schedule.ResumeOptions) (schedule.ResumeResult, error) {
 	doing := fmt.Sprintf("resume %q", id)
 	l, err := s.open(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 		if !o.exists() {
 			return schedule.ResumeResult{}, notFound(doing)
 		}
-		plan, second, calendars, err := s.planResume(ctx, &o, now)
+		plan, second, calendars, err := s.planResume(ctx, &o, now, options)
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}
@@ -132,7 +132,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResu
 // time that follows the first that is passed over, and the version of the
 // calendars that it planned with. A definition that cannot be
 // used leaves the pending time where it is.
-func (s *Store) planResume(ctx context.Context, o *observed, now time.Time) (plan schedule.PutPlan, second time.Time, version int64, err error) {
+func (s *Store) planResume(ctx context.Context, o *observed, now time.Time, options schedule.ResumeOptions) (plan schedule.PutPlan, second time.Time, version int64, err error) {
 	plan = schedule.PutPlan{Next: o.record.next, NotBefore: o.record.notBefore}
 	definition := definitionOf(o)
 	all, err := s.calendarsFor(ctx, definition)
@@ -143,7 +143,7 @@ func (s *Store) planResume(ctx context.Context, o *observed, now time.Time) (pla
 	if err != nil {
 		return plan, second, all.version, nil
 	}
-	plan = schedule.PlanResume(compiled, o.record.next, now)
+	plan = schedule.PlanResume(compiled, o.record.next, now, options)
 	if plan.Superseded != nil {
 		second, _ = compiled.Next(plan.Superseded.First)
 	}

@@ -360,7 +360,7 @@ func (b *bench) edit(ctx context.Context, random *rand.Rand) {
 		case 0:
 			_, _ = b.Pause(ctx, id, schedule.PauseOptions{})
 		case 1:
-			_, _ = b.Resume(ctx, id)
+			_, _ = b.Resume(ctx, id, schedule.ResumeOptions{})
 		case 2:
 			_, _ = b.Trigger(ctx, id, schedule.TriggerOptions{RequestID: fmt.Sprint(n)})
 		default:

@@ -106,7 +106,7 @@ func TestADefinitionThatCannotBeUsedHidesNoOther(t *testing.T) {
 				t.Errorf("%s has no status", entry.Schedule.ID)
 			}
 		}
-		if _, err := b.Resume(t.Context(), "bad-zone"); err != nil {
+		if _, err := b.Resume(t.Context(), "bad-zone", schedule.ResumeOptions{}); err != nil {
 			t.Errorf("Resume of an unusable one: %v", err)
 		}
 		if repaired := b.put(every10("bad-json")); repaired.Version != 2 || repaired.Created {

@@ -238,7 +238,7 @@ func TestB090ResumeWithSkipCatchesNothingUp(t *testing.T) {
 	c := compile(t, Schedule{Expression: "*/5 * * * * *", Missed: MissedSkip})
 	resumed := paused.Add(20 * time.Second)
 	pending, _ := c.Next(paused)
-	p := PlanResume(c, pending, resumed)
+	p := PlanResume(c, pending, resumed, ResumeOptions{})
 	if want := utc(t, "2026-06-01T10:00:25Z"); !p.Next.Equal(want) {
 		t.Errorf("next = %v, want %v", p.Next, want)
 	}

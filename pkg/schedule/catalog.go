@@ -40,14 +40,17 @@ type Catalog interface {
 	Get(ctx context.Context, id ID) (Entry, error)
 	// GetMany leaves out what it does not find.
 	GetMany(ctx context.Context, ids []ID) (map[ID]Entry, error)
-	// List returns one page in ascending order of ID.
+	// List returns one page in ascending order of ID. A page may hold fewer than
+	// the limit, or none, before the last one, when few of many match; go on
+	// until Page.Next is "".
 	List(ctx context.Context, options ListOptions) (Page, error)
 	// Pause stops new claims; see PauseResult for what still runs. Pausing a
 	// paused schedule replaces who, why and until. ErrNotFound as Get.
 	Pause(ctx context.Context, id ID, options PauseOptions) (PauseResult, error)
 	// Resume clears a pause, a disable and the count of consecutive failures.
-	// Scheduled times that passed meanwhile are treated by Missed.
-	Resume(ctx context.Context, id ID) (ResumeResult, error)
+	// Scheduled times that passed meanwhile are treated by Missed, unless the
+	// options say otherwise.
+	Resume(ctx context.Context, id ID, options ResumeOptions) (ResumeResult, error)
 	// Trigger opens one extra firing now. It moves no scheduled time. The
 	// same request ID within 24 h answers with the first firing. A worker
 	// enqueues the task; Trigger wakes one.
@@ -104,6 +107,15 @@ type PauseOptions struct {
 // already claimed and those already queued or running.
 type PauseResult struct {
 	Open []string // firing IDs, at most 100
+}
+
+// ResumeOptions refine Resume. The zero value leaves what became due meanwhile
+// to the schedule's Missed policy.
+type ResumeOptions struct {
+	// SkipMissed fires nothing of what became due meanwhile, whatever Missed
+	// says: it gets VerdictPaused. A fixed delay keeps its pending time all the
+	// same, since it has no later one.
+	SkipMissed bool
 }
 
 // ResumeResult says what happens next.

@@ -53,15 +53,16 @@ func PlanPut(old *Compiled, pending time.Time, updated *Compiled, now time.Time)
 
 // PlanResume decides what a Resume does to the pending scheduled time: it
 // stays, and the missed policy decides when it is claimed. Only MissedSkip
-// fires nothing of what became due during the pause: those get VerdictPaused
-// as one range, and Next is the first after them.
-func PlanResume(c *Compiled, pending time.Time, now time.Time) PutPlan {
+// or options.SkipMissed fires nothing of what became due during the pause:
+// those get VerdictPaused as one range, and Next is the first after them.
+func PlanResume(c *Compiled, pending time.Time, now time.Time, options ResumeOptions) PutPlan {
 	if pending.IsZero() {
 		return PutPlan{}
 	}
 	notBefore := c.NotBefore(pending)
 	_, isAfter := c.Delay()
-	if c.definition.Missed != MissedSkip || isAfter || notBefore.After(now) {
+	skips := options.SkipMissed || c.definition.Missed == MissedSkip
+	if !skips || isAfter || notBefore.After(now) {
 		return PutPlan{Next: pending.UTC(), NotBefore: notBefore.UTC()}
 	}
 	last, _ := c.newestDue(pending, now)

@@ -153,21 +153,42 @@ func TestPlanResume(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, PlanResume(compile(t, tt.s), tt.pending, now)); diff != "" {
+			if diff := cmp.Diff(tt.want, PlanResume(compile(t, tt.s), tt.pending, now, ResumeOptions{})); diff != "" {
 				t.Errorf("PlanResume (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
+// The option passes over what the policy would fire, and nothing else.
+func TestPlanResumeSkipsWhenAsked(t *testing.T) {
+	pending, now := utc(t, "2026-06-01T09:00:00Z"), utc(t, "2026-06-01T10:05:00Z")
+	skip := ResumeOptions{SkipMissed: true}
+	for _, s := range []Schedule{{Expression: "10m"}, {Expression: "10m", Missed: MissedAll, CatchUp: time.Hour}} {
+		skipping := s
+		skipping.Missed, skipping.CatchUp = MissedSkip, 0
+		got, want := PlanResume(compile(t, s), pending, now, skip), PlanResume(compile(t, skipping), pending, now, ResumeOptions{})
+		if diff := cmp.Diff(want, got); diff != "" || got.Superseded == nil {
+			t.Errorf("%s (-missed skip +asked to skip):\n%s", s.Missed, diff)
+		}
+	}
+	later := now.Add(time.Hour)
+	if got := PlanResume(compile(t, Schedule{Expression: "10m"}), later, now, skip); got.Superseded != nil || !got.Next.Equal(later) {
+		t.Errorf("what is not due yet: %+v", got)
+	}
+	if got := PlanResume(compile(t, Schedule{Expression: "@after 10m"}), pending, now, skip); got.Superseded != nil || !got.Next.Equal(pending) {
+		t.Errorf("a fixed delay: %+v", got)
+	}
+}
+
 func TestResumeKeepsWhatIsNotDueYet(t *testing.T) {
 	c := compile(t, Schedule{Expression: "1h", Missed: MissedSkip, Jitter: 59 * time.Minute})
 	pending := utc(t, "2026-06-01T10:00:00Z")
-	p := PlanResume(c, pending, c.NotBefore(pending).Add(-time.Millisecond))
+	p := PlanResume(c, pending, c.NotBefore(pending).Add(-time.Millisecond), ResumeOptions{})
 	if !p.Next.Equal(pending) || p.Superseded != nil {
 		t.Errorf("just before it is due: %+v, want it kept", p)
 	}
-	p = PlanResume(c, pending, c.NotBefore(pending))
+	p = PlanResume(c, pending, c.NotBefore(pending), ResumeOptions{})
 	if !p.Next.Equal(pending.Add(time.Hour)) || p.Superseded == nil || p.Superseded.Count != 1 {
 		t.Errorf("once it is due: %+v, want it paused", p)
 	}

@@ -257,7 +257,7 @@ func TestB087AnEditDoesNotResume(t *testing.T) {
 		r.change("tick", "20s", func(s *schedule.Schedule) { s.Missed = schedule.MissedSkip })
 		time.Sleep(50 * time.Second)
 		r.wantTimes("tick")
-		if _, err := r.store.Resume(t.Context(), "tick"); err != nil {
+		if _, err := r.store.Resume(t.Context(), "tick", schedule.ResumeOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(35 * time.Second)
@@ -279,7 +279,7 @@ func TestB090ResumeMakesUpForNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)
-		if _, err := r.store.Resume(t.Context(), "tick"); err != nil {
+		if _, err := r.store.Resume(t.Context(), "tick", schedule.ResumeOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
@@ -435,7 +435,7 @@ func TestB013OperatorsNeedNoWorker(t *testing.T) {
 			if _, err := r.store.Pause(t.Context(), "tick", schedule.PauseOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.store.Resume(t.Context(), "tick"); err != nil {
+			if _, err := r.store.Resume(t.Context(), "tick", schedule.ResumeOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -47,7 +47,7 @@ if stopped and (old or r.next_ms ~= expected_next_ms) then return { "RACE", r.ne
 promise(r)
 if stopped then
   revise(r, decode_range(ARGV[9]), tonumber(ARGV[10]))
-  if next_ms > 0 and next_ms ~= r.next_ms then r.next_ms, r.not_before_ms = next_ms, tonumber(ARGV[8]) end
+  if next_ms ~= r.next_ms then r.next_ms, r.not_before_ms = next_ms, tonumber(ARGV[8]) end
   resume(r)
 elseif r.state == PROBING then
   set_state(r, ACTIVE)

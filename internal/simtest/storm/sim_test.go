@@ -294,7 +294,7 @@ func (s *sim) resume(id schedule.ID) bool {
 		return true // deleted
 	}
 	if st := entry.Status.State; st == schedule.StatePaused || st == schedule.StateDisabled {
-		if _, err := s.store.Resume(s.ctx, id); err != nil {
+		if _, err := s.store.Resume(s.ctx, id, schedule.ResumeOptions{}); err != nil {
 			s.t.Error(err)
 		}
 		s.witness.observe(id)

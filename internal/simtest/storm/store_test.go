@@ -172,9 +172,9 @@ func (g *gated) Pause(ctx context.Context, id schedule.ID, o schedule.PauseOptio
 }
 
 // Resume implements schedule.Catalog.
-func (g *gated) Resume(ctx context.Context, id schedule.ID) (schedule.ResumeResult, error) {
+func (g *gated) Resume(ctx context.Context, id schedule.ID, o schedule.ResumeOptions) (schedule.ResumeResult, error) {
 	return witnessed(g, ctx, "resume schedule", string(id), func(ctx context.Context) (schedule.ResumeResult, error) {
-		return g.direct.Resume(ctx, id)
+		return g.direct.Resume(ctx, id, o)
 	}, func(w *witness, _ schedule.ResumeResult) { w.observe(id) })
 }
 

@@ -138,7 +138,7 @@ func (a *admin) pauseOrResume(d *dice, id schedule.ID) {
 		_, _ = a.store.Pause(ctx, id, schedule.PauseOptions{By: "admin", Until: a.s.storeNow().Add(d.between(time.Second, time.Minute))}) // likewise
 		a.s.happened("paused for a while")
 	default:
-		_, _ = a.store.Resume(ctx, id) // likewise
+		_, _ = a.store.Resume(ctx, id, schedule.ResumeOptions{}) // likewise
 		a.s.happened("resumed")
 	}
 }
