@@ -277,7 +277,9 @@ func (m *importing) put() error {
 			m.s.warn("stopped by an error after %d of %d schedules; importing again goes on from there", start, len(wanted))
 			return err
 		}
-		bar.show(end, len(wanted))
+		if end < len(wanted) {
+			bar.show(end, len(wanted))
+		}
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type TaskStore interface {
 	RunTask(queue, id string) error
 	ArchiveTask(queue, id string) error
 	DeleteTask(queue, id string) error
+	CancelProcessing(id string) error
 	ListPendingTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error)
 	ListActiveTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error)
 	ListScheduledTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error)

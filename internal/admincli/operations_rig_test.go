@@ -54,6 +54,7 @@ func (s scene) Fix(context.Context, doctor.Fix, string) error { return nil }
 // cannedTasks are queues and tasks that answer as asynq's inspector does.
 type cannedTasks struct {
 	paused map[string]bool
+	stops  []string // IDs of tasks that were asked to stop
 	tasks  []*asynq.TaskInfo
 	r      *rig
 }
@@ -147,6 +148,11 @@ func (c *cannedTasks) DeleteTask(queue, id string) error {
 	_, err := c.find(queue, id)
 	c.tasks = slices.DeleteFunc(c.tasks, func(t *asynq.TaskInfo) bool { return t.Queue == queue && t.ID == id })
 	return err
+}
+
+func (c *cannedTasks) CancelProcessing(id string) error {
+	c.stops = append(c.stops, id)
+	return nil
 }
 
 // in lists copies, since an inspector's answers do not change later.

@@ -1,9 +1,12 @@
 package admincli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/spf13/cobra"
 )
@@ -13,6 +16,9 @@ type triggerFlags struct {
 	requestID string
 	obey      bool
 	dryRun    bool
+	wait      bool
+	limitText string
+	limit     time.Duration // of the waiting for each; 0: none
 }
 
 func newTrigger(s *session) *cobra.Command {
@@ -22,7 +28,11 @@ func newTrigger(s *session) *cobra.Command {
 		Long: `Open one extra firing now. No planned firing is moved or replaced. The same
 --request-id within 24 h opens one firing of a schedule only, so a call whose
 answer was lost can be repeated. With --obey-overlap the schedule's overlap
-policy decides; when it forbids a firing, the exit code is 8.`,
+policy decides; when it forbids a firing, the exit code is 8.
+
+With --wait it returns when the run has ended, retries included; the exit code
+is 8 when it did not succeed, or did not end within --wait-timeout. Ctrl-C ends
+the waiting, not the run.`,
 		Example: `  admin schedule trigger nightly-report
   admin schedule trigger nightly-report --request-id deploy-42
   admin schedule trigger -l team=billing --dry-run`,
@@ -32,6 +42,8 @@ policy decides; when it forbids a firing, the exit code is 8.`,
 	f.register(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show which would run, open nothing")
 	cmd.Flags().StringVar(&f.requestID, "request-id", "", "the same request within 24 h takes effect once")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until the run has ended")
+	cmd.Flags().StringVar(&f.limitText, "wait-timeout", "0s", "with --wait: give up after this long; 0s: never")
 	cmd.Flags().BoolVar(&f.obey, "obey-overlap", false, "apply the overlap policy instead of running regardless")
 	return cmd
 }
@@ -47,13 +59,32 @@ type triggerJSON struct {
 	Buffered  bool    `json:"buffered"`
 	NextAt    *string `json:"next_at"`
 	NextAtMS  *int64  `json:"next_at_ms"`
+	// With --wait: succeeded, failed, cancelled, lost or unknown; "" has not
+	// ended in time.
+	Outcome  *string `json:"outcome,omitempty"`
+	RunError string  `json:"run_error,omitempty"`
+
+	unmet bool // it was waited for, and did not succeed
+}
+
+// check reads the flags.
+func (f *triggerFlags) check() (err error) {
+	if f.requestID != "" {
+		err = schedule.ValidateRequestID(f.requestID)
+	}
+	if f.wait {
+		limit, problem := flagDuration("wait-timeout", f.limitText)
+		if problem == nil && limit < 0 {
+			problem = &schedule.FieldError{Field: "wait-timeout", Value: f.limitText, Allowed: "0s (never) or more"}
+		}
+		f.limit, err = limit, errors.Join(err, problem)
+	}
+	return err
 }
 
 func (s *session) trigger(f *triggerFlags, args []string) error {
-	if f.requestID != "" {
-		if err := schedule.ValidateRequestID(f.requestID); err != nil {
-			return err
-		}
+	if err := f.check(); err != nil {
+		return err
 	}
 	entries, err := f.find(s, args)
 	if err != nil {
@@ -62,12 +93,15 @@ func (s *session) trigger(f *triggerFlags, args []string) error {
 	if len(entries) == 1 && len(f.selector) == 0 {
 		return s.triggerOne(f, entries[0])
 	}
-	refused := 0
+	refused, unmet := 0, 0
 	var served []schedule.Schedule
 	err = each(s, entries, func(e schedule.Entry) (triggerJSON, string, error) {
 		row, line, err := s.open(f, e)
 		if row.Action == "refused" {
 			refused++
+		}
+		if row.unmet {
+			unmet++
 		}
 		served = append(served, e.Schedule)
 		return row, line, err
@@ -77,6 +111,8 @@ func (s *session) trigger(f *triggerFlags, args []string) error {
 		return err
 	case refused > 0:
 		return codedErrorf(exitCondition, "%s refused: an open firing, and the overlap policy forbids another", count(refused, "schedule"))
+	case unmet > 0:
+		return codedErrorf(exitCondition, "%s did not succeed", count(unmet, "firing"))
 	case len(served) > 0 && !f.dryRun:
 		s.warnUnserved(served)
 	}
@@ -96,10 +132,15 @@ func (s *session) triggerOne(f *triggerFlags, e schedule.Entry) error {
 		fmt.Fprintln(w, visible(line))
 		fmt.Fprintln(w, visible("next planned firing stays "+s.next(e)))
 	}})
-	if err == nil && !f.dryRun {
+	switch {
+	case err != nil:
+		return err
+	case row.unmet:
+		return silentCode(exitCondition)
+	case !f.dryRun && !f.wait:
 		s.warnUnserved([]schedule.Schedule{e.Schedule})
 	}
-	return err
+	return nil
 }
 
 // open opens one extra firing and words what became of it.
@@ -111,8 +152,8 @@ func (s *session) open(f *triggerFlags, e schedule.Entry) (triggerJSON, string, 
 		return row, fmt.Sprintf("would be triggered: %s in queue %s; nothing was opened (dry run)", row.ID, row.Queue), nil
 	}
 	ctx, cancel := s.call()
-	defer cancel()
 	result, err := s.stores.Catalog.Trigger(ctx, e.Schedule.ID, schedule.TriggerOptions{RequestID: f.requestID, ObeyOverlap: f.obey})
+	cancel()
 	if err != nil {
 		return row, "", err
 	}
@@ -122,7 +163,27 @@ func (s *session) open(f *triggerFlags, e schedule.Entry) (triggerJSON, string, 
 	}
 	action, words := triggerWords(result)
 	row.Action, row.FiringID, row.Queue, row.Duplicate, row.Buffered = action, result.FiringID, result.Queue, result.Duplicate, result.Buffered
-	return row, fmt.Sprintf("%s %s in queue %s: %s", action, result.FiringID, result.Queue, words), nil
+	line := fmt.Sprintf("%s %s in queue %s: %s", action, result.FiringID, result.Queue, words)
+	if f.wait {
+		return s.openedAndEnded(f, e, row, line)
+	}
+	return row, line, nil
+}
+
+// openedAndEnded waits for the end of what was opened.
+func (s *session) openedAndEnded(f *triggerFlags, e schedule.Entry, row triggerJSON, line string) (triggerJSON, string, error) {
+	s.warnUnserved([]schedule.Schedule{e.Schedule})
+	s.note("%s; waiting for its end", line)
+	ended, err := s.await(e.Schedule.ID, claim.FiringID(row.FiringID), f.limit)
+	if err != nil {
+		return row, "", err
+	}
+	outcome := string(ended.outcome)
+	if ended.ended && !ended.known {
+		outcome = string(claim.OutcomeUnknown)
+	}
+	row.Outcome, row.RunError, row.unmet = &outcome, ended.error, !ended.succeeded()
+	return row, fmt.Sprintf("%s %s", row.FiringID, ended), nil
 }
 
 func triggerWords(r schedule.TriggerResult) (action, line string) {

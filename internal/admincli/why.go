@@ -205,7 +205,7 @@ func (q *question) judged(r schedule.VerdictRange) answer {
 		}
 		a.hint = fmt.Sprintf("bound its runs with admin schedule update %s --timeout 10m, or choose another --overlap", d.ID)
 	case schedule.VerdictPaused:
-		a.text = "it passed while the schedule was paused, and missed skip fires nothing of that"
+		a.text = "it passed while the schedule was paused, and nothing of that was to fire: missed skip, or resume --catch-up none"
 	case schedule.VerdictSkipped:
 		a.text = "an operator asked to skip it"
 	case schedule.VerdictExcluded:

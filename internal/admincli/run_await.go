@@ -1,0 +1,99 @@
+package admincli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// awaitPoll is how often a command that waits for one run looks.
+const awaitPoll = 300 * time.Millisecond
+
+// An awaited run is what became of a firing.
+type awaited struct {
+	ended    bool // false: the time ran out
+	known    bool // false: it is settled, and the run log does not hold how
+	outcome  claim.RunOutcome
+	error    string
+	duration time.Duration
+}
+
+// succeeded reports whether that is what the waiting was for.
+func (a awaited) succeeded() bool { return a.known && a.outcome == claim.OutcomeSucceeded }
+
+func (a awaited) String() string {
+	switch {
+	case !a.ended:
+		return "has not ended yet"
+	case !a.known:
+		return "is over; its run log does not hold how it ended"
+	}
+	text := fmt.Sprintf("%s after %s", a.outcome, fine(max(0, a.duration)))
+	if a.error != "" {
+		text += ": " + a.error
+	}
+	return text
+}
+
+// await waits until a firing has ended for good; retries are waited for. A limit
+// of 0 is none.
+func (s *session) await(id schedule.ID, firing claim.FiringID, limit time.Duration) (awaited, error) {
+	var end <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		end = timer.C
+	}
+	ticker := time.NewTicker(awaitPoll)
+	defer ticker.Stop()
+	for {
+		result, err := s.lookForEnd(id, firing)
+		if s.interrupted() || errors.Is(err, context.Canceled) {
+			s.warn("interrupted; firing %s goes on: see admin run get %s", firing, shellWord(string(firing)))
+			return result, errInterrupted
+		}
+		if err != nil || result.ended {
+			return result, err
+		}
+		select {
+		case <-ticker.C:
+		case <-end:
+			return result, nil
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// lookForEnd looks once. The ledger comes first: what ends between the two calls
+// is in the log then.
+func (s *session) lookForEnd(id schedule.ID, firing claim.FiringID) (awaited, error) {
+	open := true
+	if s.stores.Firings != nil {
+		err := s.within(func(ctx context.Context) error {
+			records, _, err := s.stores.Firings.Firings(ctx, []claim.FiringID{firing})
+			_, open = records[firing]
+			return err
+		})
+		if err != nil {
+			return awaited{}, err
+		}
+	}
+	var runs []claim.RunRecord
+	err := s.within(func(ctx context.Context) (err error) {
+		runs, err = s.stores.Runs.Runs(ctx, id, maxRuns)
+		return err
+	})
+	if err != nil {
+		return awaited{}, err
+	}
+	for _, r := range runs { // newest first
+		if r.Firing == firing && r.Outcome != claim.OutcomeRetrying {
+			return awaited{ended: true, known: true, outcome: r.Outcome, error: r.Error, duration: r.Duration}, nil
+		}
+	}
+	return awaited{ended: !open}, nil
+}
