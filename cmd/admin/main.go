@@ -27,7 +27,7 @@ func main() {
 		Stdin:        os.Stdin,
 		Stdout:       os.Stdout,
 		Stderr:       os.Stderr,
-		Terminal:     admincli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr), Input: os.Stdin},
+		Terminal:     admincli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr), Input: os.Stdin, Size: terminalSize},
 		Now:          time.Now,
 		Local:        time.Local,
 		User:         userName(),
@@ -42,6 +42,14 @@ func main() {
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func terminalSize() (columns, rows int) {
+	columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
+}
 
 func environ() map[string]string {
 	out := map[string]string{}

@@ -158,7 +158,7 @@ func (s *session) facts(production bool) (doctor.Facts, error) {
 	if stores.Server == nil {
 		return doctor.Facts{}, errors.New("admincli: this store has no server to examine")
 	}
-	f := doctor.Facts{Now: s.env.Now(), Production: production, TimeZone: s.env.TimeZoneData()}
+	f := doctor.Facts{Now: s.ownNow(), Production: production, TimeZone: s.env.TimeZoneData()}
 	f.AuditAfter, _ = time.ParseDuration(s.env.Environ["BELFRY_AUDIT_AFTER"]) // of another process; its own start refuses what is wrong
 	steps := []func(context.Context) error{
 		func(ctx context.Context) (err error) { f.Nodes, err = stores.Server.Nodes(ctx); return err },

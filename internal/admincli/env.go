@@ -48,6 +48,9 @@ type Terminal struct {
 	// Input is standard input itself, for programs that switch the terminal to
 	// single keys; nil is Env.Stdin.
 	Input io.Reader
+	// Size tells how large the terminal of standard output is at present, 0 where
+	// it does not say; nil: nobody knows.
+	Size func() (columns, rows int)
 }
 
 // A Target says which store is wanted.

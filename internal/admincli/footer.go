@@ -12,15 +12,13 @@ func (s *session) footer(summary string) {
 	}
 	ctx, cancel := s.call()
 	defer cancel()
-	sent := s.env.Now()
+	sent := s.ownNow()
 	stats, err := s.stores.Catalog.Stats(ctx)
 	if err != nil || stats.Now.IsZero() {
 		s.note("%s.", summary) // the clock is an extra; its absence is no failure
 		return
 	}
-	// The reply was made between sending and receiving; the middle is the best
-	// guess.
-	middle := sent.Add(s.env.Now().Sub(sent) / 2)
+	middle := between(sent, s.ownNow())
 	zone := time.UTC
 	if s.viewer != nil {
 		zone = s.viewer

@@ -18,7 +18,7 @@ type progressBar struct {
 }
 
 func (s *session) progress(noun string) *progressBar {
-	return &progressBar{s: s, noun: noun, started: s.env.Now()}
+	return &progressBar{s: s, noun: noun, started: s.ownNow()}
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // show draws the bar, seldom enough to be read.
 func (p *progressBar) show(done, total int) {
-	now := p.s.env.Now()
+	now := p.s.ownNow()
 	if !p.s.env.Terminal.Stderr || p.s.flags.quiet || total <= 0 || now.Sub(p.shown) < progressEvery && done < total {
 		return
 	}

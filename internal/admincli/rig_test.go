@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/belfryhq/belfry/internal/memstore"
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -24,6 +26,7 @@ type rig struct {
 	t        *testing.T
 	mu       sync.Mutex
 	now      time.Time
+	ahead    time.Duration // of the caller's clock
 	stores   *Stores
 	openErr  error
 	opened   int
@@ -96,7 +99,7 @@ func (r *rig) runContext(ctx context.Context, args ...string) result {
 	if input == nil {
 		input = strings.NewReader(r.stdin)
 	}
-	env := Env{Stdin: input, Stdout: &stdout, Stderr: &stderr, Terminal: r.terminal, Now: r.clock,
+	env := Env{Stdin: input, Stdout: &stdout, Stderr: &stderr, Terminal: r.terminal, Now: func() time.Time { return r.clock().Add(r.ahead) },
 		Local: time.FixedZone("LOC", 2*3600), User: "ana", Environ: r.environ, Version: "v0.0.0-test", ConfigDir: r.config,
 		TimeZoneData: func() string { return "cafe0123" }, printed: r.printed,
 		Open: func(ctx context.Context, target Target) (*Stores, error) {
@@ -108,7 +111,13 @@ func (r *rig) runContext(ctx context.Context, args ...string) result {
 		}}
 	if r.tty != nil {
 		env.Stdin, env.Stdout, env.Stderr = r.tty, r.tty, r.tty
-		env.Terminal = Terminal{Stdin: true, Stdout: true, Stderr: true}
+		env.Terminal = Terminal{Stdin: true, Stdout: true, Stderr: true, Size: func() (columns, rows int) {
+			columns, rows, err := term.GetSize(int(r.tty.Fd()))
+			if err != nil {
+				r.t.Error(err)
+			}
+			return columns, rows
+		}}
 	}
 	code := Run(ctx, env, args)
 	return result{stdout.String(), stderr.String(), code}

@@ -52,7 +52,10 @@ type session struct {
 	viewer  *time.Location // of --tz; nil: each schedule's own
 	stores  *Stores
 	address string
-	zones   map[string]*time.Location // loaded so far, by name
+	// own is the caller's clock once the store is open; env.Now is the store's
+	// then.
+	own   func() time.Time
+	zones map[string]*time.Location // loaded so far, by name
 	// calendars are those that definitions are compiled with: the stored ones,
 	// and over them those of the files that apply reads. Nil until one is
 	// needed.
@@ -143,6 +146,7 @@ func (s *session) store() (*Stores, error) {
 		return nil, s.openFailed(err)
 	}
 	s.stores, s.address = stores, stores.Address
+	s.storeClock()
 	return stores, nil
 }
 

@@ -163,12 +163,12 @@ func (t *topSource) read(ctx context.Context) (top.Snapshot, error) {
 	s := t.s
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	sent := s.env.Now()
+	sent := s.ownNow()
 	stats, err := s.stores.Catalog.Stats(ctx)
 	if err != nil {
 		return top.Snapshot{}, err
 	}
-	middle := sent.Add(s.env.Now().Sub(sent) / 2)
+	middle := between(sent, s.ownNow())
 	members, err := s.stores.Roster.Members(ctx, workerMaxAge)
 	if err != nil {
 		return top.Snapshot{}, err

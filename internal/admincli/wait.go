@@ -76,7 +76,7 @@ func (s *session) wait(f *waitFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	started := s.env.Now()
+	started := s.ownNow()
 	w := waiter{s: s, condition: f.condition, before: entries[0]}
 	if err := w.begin(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *session) wait(f *waitFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	result.WaitedMS = s.env.Now().Sub(started).Milliseconds()
+	result.WaitedMS = s.ownNow().Sub(started).Milliseconds()
 	return s.showWait(result)
 }
 

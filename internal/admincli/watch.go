@@ -2,6 +2,8 @@ package admincli
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -108,7 +110,11 @@ func (w *watching) round(show func() error) error {
 	case !s.tabular():
 		w.changes(data.String())
 	case s.env.Terminal.Stdout:
-		_, err = s.out.Write(frame(data.String() + notes.String()))
+		columns, rows := 0, 0
+		if s.env.Terminal.Size != nil {
+			columns, rows = s.env.Terminal.Size()
+		}
+		_, err = s.out.Write(frame(data.String()+notes.String(), columns, rows))
 		return err
 	default:
 		if w.rounds > 0 {
@@ -138,12 +144,50 @@ func (w *watching) changes(text string) {
 }
 
 // frame draws over the last round without clearing first, which would flicker.
-func frame(text string) []byte {
+// What does not fit is cut off: a terminal that wraps or scrolls would show each
+// round in another place. Of an unknown size, 0, nothing is cut.
+func frame(text string, columns, rows int) []byte {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if rows > 1 && len(lines) > rows-1 {
+		hidden := len(lines) - (rows - 2)
+		lines = append(lines[:rows-2:rows-2], fmt.Sprintf("and %s more: the terminal is too low", count(hidden, "line")))
+	}
 	var b strings.Builder
 	b.WriteString("\x1b[H")
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+	for _, line := range lines {
+		if columns > 0 {
+			line = clipPainted(line, columns)
+		}
 		b.WriteString(line + "\x1b[K\r\n")
 	}
 	b.WriteString("\x1b[J")
 	return []byte(b.String())
 }
+
+// clipPainted cuts a line that may be painted to so many columns.
+func clipPainted(line string, columns int) string {
+	parts := colorMark.Split(line, -1)
+	if width(strings.Join(parts, "")) <= columns {
+		return line
+	}
+	var b strings.Builder
+	marks, left := colorMark.FindAllString(line, -1), columns
+	for i, part := range parts {
+		if i > 0 {
+			b.WriteString(marks[i-1]) // also behind the cut: each ends what another began
+		}
+		switch w := width(part); {
+		case left == 0:
+		case w < left:
+			b.WriteString(part)
+			left -= w
+		default:
+			b.WriteString(clip(part+" ", left))
+			left = 0
+		}
+	}
+	return b.String()
+}
+
+// colorMark matches what begins or ends a color.
+var colorMark = regexp.MustCompile("\x1b\\[[0-9]*m")
