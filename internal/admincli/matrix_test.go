@@ -24,7 +24,7 @@ import (
 // before the last are run first, and not shown. A section names the formats that
 // print it; "! " marks standard error. With json stand jsonl, when its lines are
 // the elements of the list, and yaml, when it is the same value. With table
-// stands terminal, when it shows the lines that a pipe gets; what it paints is
+// stands terminal, when the lines that a pipe gets stay there; what it paints is
 // listed in the end.
 //
 // A new command needs a file with its line; the rest is written by -update.
@@ -133,9 +133,24 @@ func (m *matrix) run(environ map[string]string, more ...string) (got result) {
 func (m *matrix) show(columns int, environ map[string]string, more ...string) (text string) {
 	m.in(environ, func(r *rig) {
 		text, _ = r.onTerminal(columns, append(slices.Clone(m.args), more...)...)
-		text = r.masked(text)
+		text = settled(r.masked(text))
 	})
 	return text
+}
+
+// settled is what stays on a terminal: a progress bar is drawn over itself, and
+// wiped out in the end.
+func settled(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		var cells []rune
+		for drawn := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "\r") {
+			over := []rune(drawn)
+			cells = append(over, cells[min(len(over), len(cells)):]...)
+		}
+		b.WriteString(strings.TrimRight(string(cells), " ") + "\n")
+	}
+	return b.String()
 }
 
 // A section is an output and the formats that print it.
@@ -221,7 +236,7 @@ func (m *matrix) terminal(all []section, piped result) (_ []section, paint strin
 	})
 	paint = paintings(shows)
 	if merged(unpainted(shows)) != merged(unpainted(piped.stdout+piped.stderr)) {
-		return printed(all, "terminal", prefixed("", strings.ReplaceAll(unpainted(shows), "\r", "<CR>\n"))), paint
+		return printed(all, "terminal", prefixed("", unpainted(shows))), paint
 	}
 	return printed(all, "terminal", shown(piped)), paint
 }
