@@ -2,10 +2,14 @@ package schedule
 
 import "time"
 
-// maxStretches bounds how many excluded or open stretches one search or count
-// goes through. A search that meets the bound is not lost: see
-// [Compiled.Next].
-const maxStretches = 10_000
+// maxSteps bounds the work of one search through windows, in months,
+// wall times, clock changes and stretches looked at: less than a millisecond. A
+// search that meets the bound is not lost: see [Compiled.Next].
+const maxSteps = 4_000
+
+// maxCountSteps bounds a count in the same way; it is made once for a range that
+// was missed, not for each firing.
+const maxCountSteps = 250 * maxSteps
 
 // A Compiled schedule computes scheduled times. It is immutable and safe for
 // use by many goroutines. Build one with [Compile].
@@ -53,8 +57,9 @@ func (c *Compiled) Delay() (time.Duration, bool) {
 
 // Next returns the smallest scheduled time strictly after the given instant,
 // with bounds and windows applied, and false when there is none. The search
-// gives up after 10,000 excluded stretches and then says false as well; what
-// [Plan] and [PlanPut] do in that case is to go on from there later.
+// gives up when it has met some thousand excluded stretches, and then says
+// false as well; what [Plan] and [PlanPut] do in that case is to go on from
+// there later.
 func (c *Compiled) Next(after time.Time) (time.Time, bool) {
 	t, found, _ := c.search(after)
 	return t, found
@@ -70,12 +75,13 @@ func (c *Compiled) search(after time.Time) (t time.Time, found, gaveUp bool) {
 			after = starts.Add(-time.Millisecond)
 		}
 	}
-	for range maxStretches {
-		next, ok := c.spec.Next(after)
+	var e effort
+	for e.work() < maxSteps {
+		next, ok := seek(c.spec, after, false, &e)
 		if !ok || c.ended(next) {
 			return time.Time{}, false, false
 		}
-		fires, _, until := c.windows.span(next.UnixMilli())
+		fires, _, until := c.windows.span(next.UnixMilli(), &e)
 		if fires {
 			return next, true, false
 		}
@@ -89,7 +95,7 @@ func (c *Compiled) search(after time.Time) (t time.Time, found, gaveUp bool) {
 
 // Prev returns the largest scheduled time strictly before the given instant,
 // with bounds and windows applied, and false when there is none or when the
-// search has met 10,000 excluded stretches. A schedule with after has none.
+// search gave up as that of Next does. A schedule with after has none.
 func (c *Compiled) Prev(before time.Time) (time.Time, bool) {
 	return c.prevAfter(before, time.UnixMilli(minMillis-1))
 }
@@ -99,12 +105,13 @@ func (c *Compiled) prevAfter(before, after time.Time) (time.Time, bool) {
 	if ends := c.definition.Ends; !ends.IsZero() && before.After(ends) {
 		before = ends
 	}
-	for range maxStretches {
-		t, ok := c.spec.Prev(before)
+	var e effort
+	for e.work() < maxSteps {
+		t, ok := seek(c.spec, before, true, &e)
 		if !ok || !t.After(after) || t.Before(c.definition.Starts) {
 			return time.Time{}, false
 		}
-		fires, from, _ := c.windows.span(t.UnixMilli())
+		fires, from, _ := c.windows.span(t.UnixMilli(), &e)
 		if fires {
 			return t, true
 		}
@@ -138,13 +145,14 @@ func (c *Compiled) CountBetween(first, last time.Time) (int64, bool) {
 	}
 	total, enumerated := int64(0), int64(0)
 	_, closed := c.spec.(counter)
-	for range maxStretches {
-		next, ok := c.spec.Next(time.UnixMilli(from - 1))
+	var e effort
+	for e.work() < maxCountSteps {
+		next, ok := seek(c.spec, time.UnixMilli(from-1), false, &e)
 		if !ok || next.UnixMilli() > to {
 			return total, true
 		}
 		from = next.UnixMilli()
-		fires, _, until := c.windows.span(from)
+		fires, _, until := c.windows.span(from, &e)
 		if fires {
 			n, ok := countSpec(c.spec, from, min(to, until-1))
 			if !closed {
@@ -189,7 +197,7 @@ func (c *Compiled) CheckCreate(now time.Time) error {
 		return p.join()
 	}
 	if _, found, gaveUp := c.search(now); gaveUp {
-		p.refuse("except", itoa(maxStretches)+" excluded stretches", "windows that leave a scheduled time nearer than that")
+		p.refuse("except", "some thousand excluded stretches", "windows that leave a scheduled time nearer than that")
 	} else if !found {
 		p.refuse("expression", c.spec.String(), "a scheduled time that starts, ends, except and only let through; none is left")
 	}

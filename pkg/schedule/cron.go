@@ -101,11 +101,31 @@ func (c *cronSpec) Prev(before time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	var s cronSearch
-	second := before.Unix()
-	if before.Nanosecond() == 0 {
+	return c.instant(s.prev(c, lastBefore(before)))
+}
+
+// seek is Next, or Prev if back, and adds the work to e.
+func (c *cronSpec) seek(at time.Time, back bool, e *effort) (t time.Time, ok bool) {
+	if c.never {
+		return time.Time{}, false
+	}
+	s := cronSearch{*e}
+	if back {
+		t, ok = c.instant(s.prev(c, lastBefore(at)))
+	} else {
+		t, ok = c.instant(s.next(c, max(at.Unix()+1, firstInstant)))
+	}
+	*e = s.effort
+	return t, ok
+}
+
+// lastBefore is the last whole second before the instant, within reach.
+func lastBefore(at time.Time) int64 {
+	second := at.Unix()
+	if at.Nanosecond() == 0 {
 		second--
 	}
-	return c.instant(s.prev(c, min(second, lastInstant)))
+	return min(second, lastInstant)
 }
 
 func (c *cronSpec) instant(second int64, ok bool) (time.Time, bool) {

@@ -88,8 +88,39 @@ type cronDates struct {
 	anyYear     bool
 	anyDay      bool // day-of-month is unrestricted
 	anyWeekday  bool
-	both        bool // + : day-of-month and day-of-week must both match
-	everyDay    bool // no date field restricts anything
+	both        bool   // + : day-of-month and day-of-week must both match
+	everyDay    bool   // no date field restricts anything
+	kinds       uint16 // the kinds of years, see yearKind, that have a matching date
+}
+
+// A year is of one of 14 kinds, by the weekday of its 1 January and whether it
+// is a leap year: years of a kind have the same matching dates.
+const everyKind uint16 = 1<<14 - 1
+
+// yearKind returns the bit of a year's kind.
+func yearKind(year int64) uint16 {
+	kind := weekdayOf(daysFromCivil(year, 1, 1))
+	if isLeap(year) {
+		kind += 7
+	}
+	return 1 << kind
+}
+
+// findKinds returns the kinds of years that have a matching date.
+func (d *cronDates) findKinds() uint16 {
+	if d.anyDay && (d.anyWeekday || d.weekdays != 0) || !d.both && !d.anyDay && d.days&(1<<29-2) != 0 {
+		return everyKind // every month has a match
+	}
+	var kinds uint16
+	for year := int64(1972); year < 1972+28; year++ { // 28 years have every kind
+		for months := d.months; months != 0; months &= months - 1 {
+			if d.month(year, bits.TrailingZeros16(months)) != 0 {
+				kinds |= yearKind(year)
+				break
+			}
+		}
+	}
+	return kinds
 }
 
 // everyWeek has the bits of days 1, 8, 15, 22 and 29.
@@ -199,9 +230,22 @@ func (d *cronDates) yearAllowed(year int64) bool {
 	return i >= 0 && i < maxCronYear-minCronYear+1 && d.years[i>>6]&(1<<(i&63)) != 0
 }
 
-// yearFrom returns the first allowed year from year on, and lastYear+1 when
-// there is none.
+// yearFrom returns the first allowed year with a matching date from year on,
+// and one after lastYear when there is none.
 func (d *cronDates) yearFrom(year int64) int64 {
+	year = d.listedFrom(year)
+	for year <= lastYear && d.kinds != everyKind && d.kinds&yearKind(year) == 0 {
+		if d.kinds == 0 {
+			return lastYear + 1
+		}
+		year = d.listedFrom(year + 1)
+	}
+	return year
+}
+
+// listedFrom returns the first allowed year from year on, and lastYear+1 when
+// there is none.
+func (d *cronDates) listedFrom(year int64) int64 {
 	if d.anyYear {
 		return year
 	}
@@ -214,9 +258,22 @@ func (d *cronDates) yearFrom(year int64) int64 {
 	return lastYear + 1
 }
 
-// yearUntil returns the last allowed year up to year, and firstYear-1 when
-// there is none.
+// yearUntil returns the last allowed year with a matching date up to year, and
+// one before firstYear when there is none.
 func (d *cronDates) yearUntil(year int64) int64 {
+	year = d.listedUntil(year)
+	for year >= firstYear && d.kinds != everyKind && d.kinds&yearKind(year) == 0 {
+		if d.kinds == 0 {
+			return firstYear - 1
+		}
+		year = d.listedUntil(year - 1)
+	}
+	return year
+}
+
+// listedUntil returns the last allowed year up to year, and firstYear-1 when
+// there is none.
+func (d *cronDates) listedUntil(year int64) int64 {
 	if d.anyYear {
 		return year
 	}

@@ -220,6 +220,7 @@ func newCronSpec(items *cronItems, location *time.Location) *cronSpec {
 		})
 	}
 	c.everyDay = c.anyDay && c.anyWeekday && c.anyYear && bits.OnesCount16(c.months) == 12
+	c.kinds = c.findKinds()
 	c.everyHour = bits.OnesCount32(c.hours) == 24
 	c.interval = items.intervalLike()
 	c.finish()

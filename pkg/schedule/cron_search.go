@@ -1,11 +1,36 @@
 package schedule
 
+import "time"
+
 // A cronSearch looks for scheduled times segment by segment: within one
 // segment of the zone, wall time and instant differ by a constant. What a clock
 // change adds (the instant after a gap) or takes away (second passes) is at
 // the start of a segment.
-type cronSearch struct {
-	steps int // months, days, wall times and segments looked at
+type cronSearch struct{ effort }
+
+// An effort is what a search has done so far and, because to look at a zone is
+// the dearest part, where in it the search is.
+type effort struct {
+	steps    int // months, days, wall times, segments and stretches looked at
+	zones    int // how often the zone was asked
+	location *time.Location
+	segment  zoneSegment // of the location
+}
+
+// zoneSteps is what a look at a zone costs, in steps, in the years for which it
+// has a rule.
+const zoneSteps = 20
+
+func (e *effort) work() int { return e.steps + zoneSteps*e.zones }
+
+// segmentAt is the function of that name, which it asks only when the search
+// leaves its segment.
+func (e *effort) segmentAt(location *time.Location, instant int64) zoneSegment {
+	if e.location != location || instant < e.segment.start || instant >= e.segment.end {
+		e.location, e.segment = location, segmentAt(location, instant)
+		e.zones++
+	}
+	return e.segment
 }
 
 // margin is how far, in seconds, a search stays away from the next matching
@@ -15,7 +40,7 @@ const margin = 2 * maxShift
 
 // next returns the smallest firing at or after the instant.
 func (s *cronSearch) next(c *cronSpec, from int64) (int64, bool) {
-	segment := segmentAt(c.location, from)
+	segment := s.segmentAt(c.location, from)
 	if from == segment.start && s.gapFires(c, segment) {
 		return from, true
 	}
@@ -36,7 +61,7 @@ func (s *cronSearch) next(c *cronSpec, from int64) (int64, bool) {
 				return 0, false
 			}
 			if leap := wall - margin; leap > segment.end {
-				from, segment = leap, segmentAt(c.location, leap)
+				from, segment = leap, s.segmentAt(c.location, leap)
 				continue
 			}
 		}
@@ -68,7 +93,7 @@ func (s *cronSearch) wallIn(c *cronSpec, segment zoneSegment, from int64) (int64
 
 // prev returns the largest firing at or before the instant.
 func (s *cronSearch) prev(c *cronSpec, from int64) (int64, bool) {
-	segment := segmentAt(c.location, from)
+	segment := s.segmentAt(c.location, from)
 	for from >= firstInstant {
 		s.steps++
 		wall, skipped, ok := s.wallBack(c, segment, from)
@@ -87,12 +112,12 @@ func (s *cronSearch) prev(c *cronSpec, from int64) (int64, bool) {
 				return 0, false
 			}
 			if leap := wall + margin; leap < segment.start {
-				from, segment = leap, segmentAt(c.location, leap)
+				from, segment = leap, s.segmentAt(c.location, leap)
 				continue
 			}
 		}
 		from = segment.start - 1
-		segment = segmentAt(c.location, from)
+		segment = s.segmentAt(c.location, from)
 	}
 	return 0, false
 }
@@ -121,7 +146,7 @@ func (s *cronSearch) earlier(c *cronSpec, segment zoneSegment, wall int64) (zone
 	instant := wall - segment.offset
 	for at := segment.start; at != beginning && instant-at < maxShift; {
 		s.steps++
-		before := segmentAt(c.location, at-1)
+		before := s.segmentAt(c.location, at-1)
 		if before.holds(wall) {
 			return before, true
 		}
@@ -136,7 +161,7 @@ func (s *cronSearch) gapFires(c *cronSpec, segment zoneSegment) bool {
 	if c.everyHour || segment.start == beginning {
 		return false
 	}
-	before := segmentAt(c.location, segment.start-1)
+	before := s.segmentAt(c.location, segment.start-1)
 	to := segment.start + segment.offset
 	wall, ok := c.wallFrom(segment.start+before.offset, &s.steps)
 	for ok && wall < to {
@@ -156,7 +181,7 @@ func (s *cronSearch) gapFires(c *cronSpec, segment zoneSegment) bool {
 func (s *cronSearch) shownNear(c *cronSpec, change, wall int64) (int64, bool) {
 	for at := change; at != beginning && change-at < maxShift; {
 		s.steps++
-		before := segmentAt(c.location, at-1)
+		before := s.segmentAt(c.location, at-1)
 		if end := at + before.offset; end > wall {
 			return end, true
 		}
@@ -164,7 +189,7 @@ func (s *cronSearch) shownNear(c *cronSpec, change, wall int64) (int64, bool) {
 	}
 	for at := change; at != eternity && at-change < maxShift; {
 		s.steps++
-		segment := segmentAt(c.location, at)
+		segment := s.segmentAt(c.location, at)
 		segment.start = at
 		if segment.holds(wall) {
 			return segment.end + segment.offset, true

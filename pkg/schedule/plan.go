@@ -60,7 +60,7 @@ func Plan(c *Compiled, in PlanInput) Planned {
 	case in.SkipAsked:
 		return c.then(Planned{Verdict: VerdictSkipped}, c.base(in))
 	}
-	if fires, _, _ := c.windows.span(in.ScheduledAt.UnixMilli()); !fires {
+	if fires, _, _ := c.windows.span(in.ScheduledAt.UnixMilli(), &effort{}); !fires {
 		return c.then(Planned{Verdict: VerdictExcluded}, in.ScheduledAt)
 	}
 	if p, missed := c.planMissed(in); missed {

@@ -25,25 +25,37 @@ func newUnion(parts []Spec) Spec {
 func (s unionSpec) sealed() {}
 
 func (s unionSpec) Next(after time.Time) (time.Time, bool) {
+	return s.seek(after, false, &effort{})
+}
+
+func (s unionSpec) Prev(before time.Time) (time.Time, bool) {
+	return s.seek(before, true, &effort{})
+}
+
+func (s unionSpec) seek(at time.Time, back bool, e *effort) (time.Time, bool) {
 	var best time.Time
 	found := false
 	for _, part := range s.parts {
-		if t, ok := part.Next(after); ok && (!found || t.Before(best)) {
+		if t, ok := seek(part, at, back, e); ok && (!found || back && t.After(best) || !back && t.Before(best)) {
 			best, found = t, true
 		}
 	}
 	return best, found
 }
 
-func (s unionSpec) Prev(before time.Time) (time.Time, bool) {
-	var best time.Time
-	found := false
-	for _, part := range s.parts {
-		if t, ok := part.Prev(before); ok && (!found || t.After(best)) {
-			best, found = t, true
-		}
+// seek is Next, or Prev if back, of any spec, and adds its work to e.
+func seek(spec Spec, at time.Time, back bool, e *effort) (time.Time, bool) {
+	switch s := spec.(type) {
+	case *cronSpec:
+		return s.seek(at, back, e)
+	case unionSpec:
+		return s.seek(at, back, e)
 	}
-	return best, found
+	e.steps++
+	if back {
+		return spec.Prev(at)
+	}
+	return spec.Next(at)
 }
 
 func (s unionSpec) String() string {

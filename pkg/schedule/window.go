@@ -17,8 +17,9 @@ const (
 type wallSet interface {
 	// span says whether the set holds wall, and gives the largest stretch
 	// [from, to) around it that it can tell to be of the same kind. The
-	// stretch may be shorter than it could be, never empty.
-	span(wall int64) (inside bool, from, to int64)
+	// stretch may be shorter than it could be, never empty. It adds its work
+	// to steps.
+	span(wall int64, steps *int) (inside bool, from, to int64)
 	// key is equal for equal sets.
 	key() string
 }
@@ -41,10 +42,10 @@ func (w window) key() string {
 
 // span is wallSet.span for instants in Unix milliseconds. The stretch ends at
 // a clock change at the latest.
-func (w window) span(at int64) (inside bool, from, to int64) {
-	segment := segmentAt(w.location, floorDiv(at, 1000))
+func (w window) span(at int64, e *effort) (inside bool, from, to int64) {
+	segment := e.segmentAt(w.location, floorDiv(at, 1000))
 	offset := segment.offset * 1000
-	inside, from, to = w.set.span(at + offset)
+	inside, from, to = w.set.span(at+offset, &e.steps)
 	from, to = saturate(from, -offset), saturate(to, -offset)
 	if segment.start > beginning {
 		from = max(from, segment.start*1000)
@@ -71,15 +72,15 @@ type windows struct {
 
 // span says whether a scheduled time at this instant fires, and gives a
 // stretch [from, to) around it in which the answer is the same.
-func (w windows) span(at int64) (fires bool, from, to int64) {
-	allowed, from, to := unite(w.only, at)
+func (w windows) span(at int64, e *effort) (fires bool, from, to int64) {
+	allowed, from, to := unite(w.only, at, e)
 	if len(w.only) == 0 {
 		allowed, from, to = true, math.MinInt64, math.MaxInt64
 	}
 	if !allowed {
 		return false, from, to
 	}
-	excluded, exceptFrom, exceptTo := unite(w.except, at)
+	excluded, exceptFrom, exceptTo := unite(w.except, at, e)
 	if excluded {
 		return false, exceptFrom, exceptTo
 	}
@@ -87,10 +88,10 @@ func (w windows) span(at int64) (fires bool, from, to int64) {
 }
 
 // unite is the span of a union of windows.
-func unite(all []window, at int64) (inside bool, from, to int64) {
+func unite(all []window, at int64, e *effort) (inside bool, from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	for _, w := range all {
-		in, lo, hi := w.span(at)
+		in, lo, hi := w.span(at, e)
 		switch {
 		case in && !inside:
 			inside, from, to = true, lo, hi

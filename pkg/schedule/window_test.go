@@ -62,7 +62,7 @@ func TestWindowsContainWhatTheClockSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := around(t)
-		inside, from, to := w.span(at.UnixMilli())
+		inside, from, to := w.span(at.UnixMilli(), &effort{})
 		if want := s.contains(at.In(zone)); inside != want {
 			t.Fatalf("%+v at %v: inside %v, want %v", s.window, at.In(zone), inside, want)
 		}
@@ -219,7 +219,7 @@ func TestDenseExclusionsEndTheSearch(t *testing.T) {
 	if got, ok := c.Next(from); ok {
 		t.Errorf("Next = %v, want none", got)
 	}
-	if *calls > maxStretches {
+	if *calls > maxSteps {
 		t.Errorf("%d calls of the spec", *calls)
 	}
 	all := fieldErrors(t, c.CheckCreate(from))

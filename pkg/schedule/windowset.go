@@ -37,7 +37,10 @@ func newDateSet(field string, texts []string) (wallSet, error) {
 	return dateSet{days: newIntervals(all)}, nil
 }
 
-func (s dateSet) span(wall int64) (bool, int64, int64) { return s.days.span(wall) }
+func (s dateSet) span(wall int64, steps *int) (bool, int64, int64) {
+	*steps++
+	return s.days.span(wall)
+}
 
 func (s dateSet) key() string { return fmt.Sprint("dates ", s.days) }
 
@@ -92,7 +95,8 @@ func parseWeekTime(text string) (int64, bool) {
 	return int64(weekday)*dayMillis + clock, ok
 }
 
-func (s weeklySet) span(wall int64) (inside bool, from, to int64) {
+func (s weeklySet) span(wall int64, steps *int) (inside bool, from, to int64) {
+	*steps++
 	const sunday = 3 * dayMillis // 1970-01-04
 	weekStart := floorDiv(wall-sunday, weekMillis)*weekMillis + sunday
 	inside, from, to = s.inWeek.span(wall - weekStart)
@@ -141,31 +145,28 @@ func newMatchSet(field, text string, options CronOptions) (wallSet, *time.Locati
 	return set, cron.location, nil
 }
 
-// maxBlocks bounds how many blocks one span joins.
+// maxBlocks bounds how many blocks one span joins in each direction.
 const maxBlocks = 64
 
-func (s matchSet) span(wall int64) (inside bool, from, to int64) {
+func (s matchSet) span(wall int64, steps *int) (inside bool, from, to int64) {
 	at := floorDiv(wall, s.unit*1000) * s.unit
-	steps := 0
-	if !s.holds(at, &steps) {
+	if !s.holds(at, steps) {
 		from, to = math.MinInt64, math.MaxInt64
-		if next, ok := s.cron.wallFrom(at, &steps); ok {
+		if next, ok := s.cron.wallFrom(at, steps); ok {
 			to = next * 1000
 		}
-		if last, ok := s.cron.wallUntil(at, &steps); ok {
+		if last, ok := s.cron.wallUntil(at, steps); ok {
 			from = (last + s.unit) * 1000
 		}
 		return false, from, to
 	}
 	first := floorDiv(at, s.step) * s.step
 	last := first
-	for range maxBlocks {
-		if s.holds(first-s.step, &steps) {
-			first -= s.step
-		}
-		if s.holds(last+s.step, &steps) {
-			last += s.step
-		}
+	for n := 0; n < maxBlocks && s.holds(first-s.step, steps); n++ {
+		first -= s.step
+	}
+	for n := 0; n < maxBlocks && s.holds(last+s.step, steps); n++ {
+		last += s.step
 	}
 	return true, first * 1000, (last + s.step) * 1000
 }
