@@ -12,7 +12,7 @@ var statusNames = []string{
 	"generation", "version", "state", "next_at", "next_at_ms", "due_at", "due_at_ms", "created_at", "updated_at",
 	"paused_by", "pause_reason", "paused_at", "paused_until",
 	"last_run_at", "last_status", "last_error", "last_duration_ms", "run_count", "fail_count", "consecutive_fails",
-	"claimed", "open", "buffered", "fired", "invalid",
+	"claimed", "open", "buffered", "fired", "invalid", "verdicts",
 }
 
 // statusJSON is the status of a schedule beside its definition. Times are RFC
@@ -43,6 +43,40 @@ type statusJSON struct {
 	Buffered         int     `json:"buffered"`
 	Fired            int64   `json:"fired"`
 	Invalid          string  `json:"invalid,omitempty"`
+	// Verdicts are in what get prints only: they are the history that lists
+	// need not carry.
+	Verdicts []verdictJSON `json:"verdicts,omitempty"`
+}
+
+// A verdictJSON is one verdict on consecutive scheduled times, oldest first.
+type verdictJSON struct {
+	Verdict string  `json:"verdict"`
+	Detail  string  `json:"detail,omitempty"` // through the buffer, or buffer full
+	Count   *int64  `json:"count"`            // scheduled times in it; null: not counted
+	FirstAt *string `json:"first_at"`
+	FirstMS *int64  `json:"first_at_ms"`
+	LastAt  *string `json:"last_at"`
+	LastMS  *int64  `json:"last_at_ms"`
+}
+
+func (s *session) verdictsJSON(e schedule.Entry) []verdictJSON {
+	r := s.read(e.Schedule)
+	var all []verdictJSON
+	for _, v := range e.Status.Verdicts {
+		one := verdictJSON{Verdict: verdictWords[v.Verdict], FirstAt: iso(v.First, s.location(r.zoneAt(v.First))), FirstMS: millis(v.First),
+			LastAt: iso(v.Last, s.location(r.zoneAt(v.Last))), LastMS: millis(v.Last)}
+		if v.Count > 0 {
+			one.Count = &v.Count
+		}
+		switch {
+		case v.Why == 1 && v.Verdict == schedule.VerdictFired:
+			one.Detail = "through the buffer"
+		case v.Why == 1 && v.Verdict == schedule.VerdictOverlap:
+			one.Detail = "buffer full"
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 const rfc3339Milli = "2006-01-02T15:04:05.999Z07:00"
@@ -67,8 +101,11 @@ func millis(t time.Time) *int64 {
 // A scheduleJSON is a definition with the status behind it.
 type scheduleJSON struct{ json.RawMessage }
 
-// entryJSON renders an entry.
-func (s *session) entryJSON(e schedule.Entry) (scheduleJSON, error) {
+// entryJSON renders an entry as lists do.
+func (s *session) entryJSON(e schedule.Entry) (scheduleJSON, error) { return s.entryWith(e, nil) }
+
+// entryWith renders an entry with verdicts.
+func (s *session) entryWith(e schedule.Entry, verdicts []verdictJSON) (scheduleJSON, error) {
 	definition := e.Schedule
 	// What an operator paused is paused, whatever the definition said when it
 	// was put; applying the output then leaves it as it is.
@@ -88,7 +125,7 @@ func (s *session) entryJSON(e schedule.Entry) (scheduleJSON, error) {
 		LastRunAt: iso(status.LastRunAt, in), LastStatus: string(status.LastStatus), LastError: status.LastError,
 		LastDurationMS: status.LastDuration.Milliseconds(), RunCount: status.RunCount, FailCount: status.FailCount,
 		ConsecutiveFails: status.ConsecutiveFails, Claimed: status.Claimed, Open: status.Open, Buffered: status.Buffered,
-		Fired: status.Fired,
+		Fired: status.Fired, Verdicts: verdicts,
 	}
 	if !status.DueAt.Equal(status.NextAt) {
 		view.DueAt, view.DueAtMS = iso(status.DueAt, in), millis(status.DueAt)

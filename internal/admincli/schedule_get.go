@@ -34,7 +34,7 @@ func (s *session) get(args []string) error {
 	v := view{table: func(w io.Writer) { s.showEntries(w, entries) }}
 	var views []scheduleJSON
 	for _, e := range entries {
-		text, err := s.entryJSON(e)
+		text, err := s.entryWith(e, s.verdictsJSON(e))
 		if err != nil {
 			return err
 		}

@@ -109,7 +109,8 @@ func fileSchema() node {
 func outputSchema(t *testing.T) node {
 	t.Helper()
 	printed := map[string]map[string]node{} // by command, by form
-	definitions := node{"schedule": scheduleSchema()}
+	definitions := node{}
+	definitions["schedule"] = scheduleSchema(definitions)
 	eachScript(t, func(r *rig, line string) {
 		r.printed = func(command string, value any) {
 			command = strings.TrimPrefix(command, "admin ")
@@ -258,8 +259,8 @@ func structSchema(t reflect.Type, definitions node) node {
 
 // scheduleSchema is that of a stored schedule: its definition, as it is
 // written, and its status.
-func scheduleSchema() node {
-	out := structSchema(reflect.TypeFor[statusJSON](), node{})
+func scheduleSchema(definitions node) node {
+	out := structSchema(reflect.TypeFor[statusJSON](), definitions)
 	properties := out["properties"].(node)
 	for name, s := range scheduleShape.fields {
 		if s.kind != shapeIgnored {

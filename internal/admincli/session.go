@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfryhq/belfry/internal/config"
 	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -64,6 +65,7 @@ type session struct {
 	// offline says that there is no store; assumed are then the calendars that
 	// no file defines.
 	offline bool
+	looked  bool // for mistyped variables
 	assumed map[string]bool
 }
 
@@ -130,6 +132,7 @@ func (s *session) store() (*Stores, error) {
 	if s.stores != nil {
 		return s.stores, nil
 	}
+	s.warnMistyped()
 	target := Target{Environ: map[string]string{}, Timeout: s.timeout}
 	settings, err := s.settings()
 	if err != nil {
@@ -148,6 +151,18 @@ func (s *session) store() (*Stores, error) {
 	s.stores, s.address = stores, stores.Address
 	s.storeClock()
 	return stores, nil
+}
+
+// warnMistyped tells once of variables that look like settings and are none,
+// such as BELFRY_REDIS_ULR, as the worker does.
+func (s *session) warnMistyped() {
+	if s.looked {
+		return
+	}
+	s.looked = true
+	for _, warning := range config.UnknownVariables(s.env.Environ) {
+		s.warn("%s", warning)
+	}
 }
 
 // openFailed names the flag instead of the variable that it replaces.

@@ -35,7 +35,7 @@ func Load(environ map[string]string) (Worker, error) {
 	if len(problems) > 0 {
 		return Worker{}, errors.Join(problems...)
 	}
-	worker.Warnings = unknownVariables(fields, environ)
+	worker.Warnings = UnknownVariables(environ)
 	return worker, nil
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -12,13 +13,13 @@ const prefix = "BELFRY_"
 
 // elsewhere are variables, or the beginnings of some, that other programs of
 // Belfry read.
-var elsewhere = []string{"BELFRY_TEST_", "BELFRY_ADMIN_"}
+var elsewhere = []string{"BELFRY_TEST_", "BELFRY_ADMIN_", "BELFRY_CONTEXT"}
 
-// unknownVariables returns a sentence for each BELFRY_ variable that nobody
-// reads, with the nearest name that is read.
-func unknownVariables(fields []field, environ map[string]string) []string {
+// UnknownVariables returns a sentence for each BELFRY_ variable of environ that
+// nobody reads, with the nearest name that is read.
+func UnknownVariables(environ map[string]string) []string {
 	known := map[string]bool{}
-	for _, f := range fields {
+	for _, f := range fieldsOf(reflect.TypeFor[Worker]()) {
 		known[f.variable] = true
 		if f.secret {
 			known[f.variable+"_FILE"] = true
