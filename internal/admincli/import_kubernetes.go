@@ -2,8 +2,10 @@ package admincli
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -16,12 +18,18 @@ func newImportKubernetes(s *session) *cobra.Command {
 		Use: "kubernetes FILE|DIR|-...", Short: "Import Kubernetes CronJobs",
 		Long: `Import the CronJobs of YAML files, as kubectl get cronjobs -o yaml writes them. What
 runs is a task of the type that --type names: a handler of yours has to do what
-the container did. Its image, command and arguments are kept as metadata. A
-CronJob without timeZone fires in the zone of the cluster's controller, which the
+the container did. Its image, command, arguments and variables are kept as
+metadata. With --type exec the task runs the command itself, with the arguments,
+variables and directory that stand in the file; what stands in the image, in
+secrets or in config maps is reported, and a command without an absolute path is
+left out.
+
+A CronJob without timeZone fires in the zone of the cluster's controller, which the
 file does not say: give --tz for those.
 
 ` + importHelp,
 		Example: `  admin import kubernetes cronjobs.yaml --type report:build --tz UTC --print
+  admin import kubernetes cronjobs.yaml --type exec --tz UTC --print
   admin import kubernetes k8s --type report:build --tz UTC --print`,
 		Args: arguments(1, -1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -61,10 +69,20 @@ func (f *importFlags) readKubernetes(name string, text []byte) ([]found, []strin
 	for _, document := range documents {
 		visit(document)
 	}
+	var remarks []string
 	if others > 0 {
-		return all, []string{count(others, "object") + " of another kind than CronJob left out"}, nil
+		remarks = append(remarks, count(others, "object")+" of another kind than CronJob left out")
 	}
-	return all, nil, nil
+	programs := map[string]bool{}
+	for _, one := range all {
+		if one.refused == "" && one.program != "" {
+			programs[one.program] = true
+		}
+	}
+	if len(programs) > 0 {
+		remarks = append(remarks, "workers run these only when BELFRY_EXEC_ALLOW has "+strings.Join(slices.Sorted(maps.Keys(programs)), ","))
+	}
+	return all, remarks, nil
 }
 
 // cronJobKeys are those of a CronJob's spec that cronJob looks at.
@@ -147,25 +165,43 @@ func (out *found) cronJobLabels(node foreignNode) {
 	}
 }
 
-// cronJobTemplate keeps what ran as metadata.
+// cronJobTemplate looks at what ran.
 func (out *found) cronJobTemplate(spec foreignNode) {
 	job, _ := spec.get("jobTemplate", "spec")
 	for _, key := range job.keys() {
-		if key != "template" {
+		if key != "template" && key != "backoffLimit" {
 			out.leave("%s of the job", key)
 		}
 	}
-	containers, _ := job.get("template", "spec", "containers")
+	out.jobRetries(job)
+	pod, _ := job.get("template", "spec")
+	for _, key := range pod.keys() {
+		if !slices.Contains(podKeys, key) {
+			out.leave("%s of the pod", key)
+		}
+	}
+	containers, _ := pod.get("containers")
 	list, _ := containers.value.([]foreignNode)
+	if out.definition.Type == execType {
+		out.containerCommand(pod, list)
+	}
+	out.keepContainers(list)
+}
+
+// keepContainers keeps what ran as metadata.
+func (out *found) keepContainers(list []foreignNode) {
 	kept := []map[string]foreignNode{}
 	for _, container := range list {
 		one := map[string]foreignNode{}
-		for _, key := range []string{"name", "image", "command", "args"} {
+		for _, key := range containerKeys {
 			if value, ok := container.get(key); ok {
 				one[key] = value
 			}
 		}
 		kept = append(kept, one)
+		if out.definition.Type == execType {
+			continue
+		}
 		out.leave("container %s (%s): a task runs here, the handler of %s has to do its work", container.textAt("name"), container.textAt("image"), out.definition.Type)
 	}
 	text, err := json.Marshal(map[string]any{"kubernetes": map[string]any{"containers": kept}})
