@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belfryhq/belfry/pkg/claim"
 )
 
 // get tells the verdict of every scheduled time up to now, as ranges.
@@ -57,5 +59,30 @@ func TestMistypedVariablesAreTold(t *testing.T) {
 	}
 	if got := r.must("version"); got.stderr != "" {
 		t.Errorf("a command without a store: %q", got.stderr)
+	}
+}
+
+func TestHistorySelects(t *testing.T) {
+	r := newRig(t)
+	r.must("schedule", "create", "tick", "--every", "1h", "--type", "log")
+	for i, outcome := range []claim.RunOutcome{claim.OutcomeFailed, claim.OutcomeSucceeded, claim.OutcomeFailed} {
+		r.runOnce(t, "tick", string(rune('a'+i)), outcome)
+		r.advance(time.Hour)
+	}
+	for flags, want := range map[string]string{"": "c b a", "--since 90m": "c", "--since 150m": "c b", "--outcome failed": "c a", "--outcome failed -n 1": "c",
+		"--outcome failed --since 150m": "c", "--outcome lost": ""} {
+		got := r.must(append([]string{"schedule", "history", "tick", "-o", "name"}, strings.Fields(flags)...)...)
+		var names []string
+		for line := range strings.Lines(got.stdout) {
+			names = append(names, strings.TrimSpace(line)[len(strings.TrimSpace(line))-1:])
+		}
+		if strings.Join(names, " ") != want {
+			t.Errorf("history %s: %v, want %s", flags, names, want)
+		}
+	}
+	for _, flags := range []string{"--since -1h", "--since yesterday", "--outcome good", "-n 0"} {
+		if got := r.run(append([]string{"schedule", "history", "tick"}, strings.Fields(flags)...)...); got.code != exitUsage {
+			t.Errorf("history %s: exit %d", flags, got.code)
+		}
 	}
 }

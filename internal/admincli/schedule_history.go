@@ -3,6 +3,8 @@ package admincli
 import (
 	"fmt"
 	"io"
+	"slices"
+	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -12,18 +14,55 @@ import (
 // maxRuns is the most that the run log of a schedule holds.
 const maxRuns = 1000
 
+// historyFlags select runs.
+type historyFlags struct {
+	limit          int
+	since, outcome string
+}
+
 func newHistory(s *session) *cobra.Command {
-	limit := 20
+	f := &historyFlags{}
 	cmd := &cobra.Command{
 		Use: "history NAME", Short: "Show the last runs of a schedule, newest first",
 		Example: `  admin schedule history nightly-report
-  admin schedule history nightly-report -n 5 -o json`,
+  admin schedule history nightly-report -n 5 -o json
+  admin schedule history nightly-report --since 24h --outcome failed`,
 		Args:              arguments(1, 1, "NAME"),
 		ValidArgsFunction: s.completeIDs,
-		RunE:              func(_ *cobra.Command, args []string) error { return s.history(args, limit) },
+		RunE:              func(_ *cobra.Command, args []string) error { return s.history(f, args) },
 	}
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "at most this many")
-	return cmd
+	cmd.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most this many")
+	cmd.Flags().StringVar(&f.since, "since", "", "only runs that ended since, such as 24h")
+	cmd.Flags().StringVar(&f.outcome, "outcome", "", "only succeeded, failed, retrying, cancelled, lost or unknown")
+	return s.watched(cmd)
+}
+
+// check reads the flags; a zero time is no bound.
+func (f *historyFlags) check(now time.Time) (since time.Time, err error) {
+	if f.limit < 1 || f.limit > maxRuns {
+		return since, &schedule.FieldError{Field: "limit", Value: fmt.Sprint(f.limit), Allowed: fmt.Sprintf("1 to %d", maxRuns)}
+	}
+	if f.outcome != "" {
+		if err := oneOf("outcome", f.outcome, runOutcomes...); err != nil {
+			return since, err
+		}
+	}
+	if f.since == "" {
+		return since, nil
+	}
+	period, err := flagDuration("since", f.since)
+	if err == nil && period <= 0 {
+		err = &schedule.FieldError{Field: "since", Value: f.since, Allowed: "a duration above 0 such as 24h"}
+	}
+	return now.Add(-period), err
+}
+
+// of returns the runs that the flags select.
+func (f *historyFlags) of(runs []claim.RunRecord, since time.Time) []claim.RunRecord {
+	runs = slices.DeleteFunc(runs, func(r claim.RunRecord) bool {
+		return r.Ended.Before(since) || f.outcome != "" && string(r.Outcome) != f.outcome
+	})
+	return runs[:min(len(runs), f.limit)]
 }
 
 // A runJSON is one run.
@@ -39,9 +78,10 @@ type runJSON struct {
 	Error       string  `json:"error"`
 }
 
-func (s *session) history(args []string, limit int) error {
-	if limit < 1 || limit > maxRuns {
-		return &schedule.FieldError{Field: "limit", Value: fmt.Sprint(limit), Allowed: fmt.Sprintf("1 to %d", maxRuns)}
+func (s *session) history(f *historyFlags, args []string) error {
+	since, err := f.check(s.env.Now())
+	if err != nil {
+		return err
 	}
 	entries, err := s.named(args)
 	if err != nil {
@@ -50,12 +90,21 @@ func (s *session) history(args []string, limit int) error {
 	e := entries[0]
 	ctx, cancel := s.call()
 	defer cancel()
+	limit := f.limit
+	if f.since != "" || f.outcome != "" {
+		limit = maxRuns
+	}
 	runs, err := s.stores.Runs.Runs(ctx, e.Schedule.ID, limit)
 	if err != nil {
 		return err
 	}
-	if len(runs) == 0 {
+	all := len(runs)
+	runs = f.of(runs, since)
+	switch {
+	case all == 0:
 		s.note("no runs yet; next firing %s", s.next(e))
+	case len(runs) == 0:
+		s.note("none of the %s in the log matches", count(all, "run"))
 	}
 	in := s.location(s.read(e.Schedule).zone)
 	v := view{table: func(w io.Writer) { s.showRuns(w, e, runs) }}
