@@ -90,7 +90,7 @@ func inputs(name string) ([]string, error) {
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, usageErrorf("file %q cannot be read: %s", name, reason(err))
+		return nil, usageErrorf("file %q cannot be read: %s", clip(name, maxCell), reason(err))
 	}
 	if !info.IsDir() {
 		return []string{name}, nil
@@ -128,7 +128,7 @@ func (s *session) readInput(name string) (text []byte, shown string, err error) 
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, "", usageErrorf("file %q cannot be read: %s", name, reason(err))
+			return nil, "", usageErrorf("file %q cannot be read: %s", clip(name, maxCell), reason(err))
 		}
 		defer f.Close()
 		source, shown = f, name
@@ -139,7 +139,7 @@ func (s *session) readInput(name string) (text []byte, shown string, err error) 
 		return nil, "", err
 	}
 	if err != nil {
-		return nil, "", usageErrorf("file %q cannot be read: %s", shown, reason(err))
+		return nil, "", usageErrorf("file %q cannot be read: %s", clip(shown, maxCell), reason(err))
 	}
 	return text, shown, nil
 }

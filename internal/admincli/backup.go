@@ -106,7 +106,7 @@ const backupAttempts = 3
 
 func (s *session) backupCreate(file string, force bool) error {
 	if _, err := os.Stat(file); err == nil && !force {
-		return codedErrorf(exitConflict, "file %q exists; take another name, or --force", file)
+		return codedErrorf(exitConflict, "file %q exists; take another name, or --force", clip(file, maxCell))
 	}
 	archive, err := s.archive()
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *session) backupTo(archive Archive, file string) (redisstore.BackupInfo,
 func (s *session) verified(file string) (*os.File, redisstore.BackupInfo, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, redisstore.BackupInfo{}, usageErrorf("backup %q: %v", file, errors.Unwrap(err))
+		return nil, redisstore.BackupInfo{}, usageErrorf("backup %q: %v", clip(file, maxCell), errors.Unwrap(err))
 	}
 	info, err := redisstore.VerifyBackup(f)
 	if err == nil {
@@ -165,7 +165,7 @@ func (s *session) verified(file string) (*os.File, redisstore.BackupInfo, error)
 	}
 	if err != nil {
 		_ = f.Close() // it was only read
-		return nil, info, codedErrorf(exitUsage, "backup %q: %v", file, err)
+		return nil, info, codedErrorf(exitUsage, "backup %q: %v", clip(file, maxCell), err)
 	}
 	return f, info, nil
 }

@@ -38,3 +38,31 @@ func (s *session) completeIDs(cmd *cobra.Command, args []string, prefix string) 
 	}
 	return names, directive
 }
+
+// guardCompletions keeps what others named from the shell and its terminal: a
+// name that would have to be escaped is not offered, and what stands beside a
+// name is escaped.
+func guardCompletions(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		guardCompletions(sub)
+	}
+	complete := cmd.ValidArgsFunction
+	if complete == nil {
+		return
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		all, directive := complete(cmd, args, prefix)
+		var offered []string
+		for _, one := range all {
+			name, about, found := strings.Cut(one, "\t")
+			switch {
+			case visible(name) != name:
+			case found:
+				offered = append(offered, name+"\t"+visible(about))
+			default:
+				offered = append(offered, name)
+			}
+		}
+		return offered, directive
+	}
+}

@@ -151,7 +151,7 @@ func importInputs(name string, extensions []string) (files []string, directory b
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, false, usageErrorf("file %q cannot be read: %s", name, reason(err))
+		return nil, false, usageErrorf("file %q cannot be read: %s", clip(name, maxCell), reason(err))
 	}
 	if !info.IsDir() {
 		return []string{name}, false, nil

@@ -136,6 +136,7 @@ func newRoot(s *session) *cobra.Command {
 	group(root)
 	root.AddCommand(newEvents(s))
 	root.AddCommand(operations(s)...)
+	guardCompletions(root)
 	root.InitDefaultCompletionCmd()
 	return root
 }
@@ -174,7 +175,7 @@ func flagProblem(cmd *cobra.Command, err error) string {
 		if flag := cmd.Flag(m[2]); flag != nil && flag.Value.Type() == "bool" {
 			allowed = "true or false"
 		}
-		return m[2] + " " + m[1] + ": allowed: " + allowed
+		return m[2] + " " + clip(m[1], maxCell) + ": allowed: " + allowed
 	}
 	name, found := strings.CutPrefix(text, "unknown flag: --")
 	if !found {
