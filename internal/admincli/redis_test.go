@@ -246,8 +246,7 @@ func TestApplyTenThousand(t *testing.T) {
 		if !strings.Contains(got.stderr, fmt.Sprintf("%d %s\n", n, want)) {
 			t.Fatalf("stderr %q", got.stderr)
 		}
-		// The work is counted, not timed: on an idle machine of two cores it
-		// takes about three seconds.
+		// The work is counted, not timed: make bench prints how long it takes.
 		if most := n/applyBatch + n/pageSize; calls > most {
 			t.Errorf("apply of %d made %d calls to the catalog, at most %d", n, calls, most)
 		}
