@@ -66,6 +66,10 @@ bench: redis-server ## benchmarks, each beside its limit or its peer in the same
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 15m ./bench/...
 	$(GO) test -run '^$$' -bench . ./pkg/schedule/
 
+.PHONY: recording
+recording: ## record a session of admin against a demo worker anew (needs tmux): docs/recording
+	$(GO) run ./internal/recording docs/recording
+
 .PHONY: fuzz
 fuzz: ## every fuzz target, 30 s each
 	@for pkg in $$($(GO) list ./...); do \
