@@ -14,6 +14,7 @@ var concurrencyCases = []testCase{
 	{"ten callers claim each of 200 schedules exactly once", claimConcurrently},
 	{"of ten callers that take a lease one gets it", acquireConcurrently},
 	{"of ten callers that begin a firing one runs it", beginConcurrently},
+	{"many that begin and finish at the same time get their own answers", runConcurrently},
 	{"of ten callers that create a schedule one does", putConcurrently},
 }
 
@@ -122,6 +123,58 @@ func beginConcurrently(e *env) {
 		got, err := e.Ledger.Begin(e.Context(), claim.BeginRequest{Firing: id, Owner: string(numbered(i)), Lease: runLease})
 		return got.Answer == claim.BeginRun, err
 	})
+}
+
+func runConcurrently(e *env) {
+	const schedules = 150
+	for i := range schedules {
+		e.put(every(numbered(i)))
+	}
+	e.advance(period)
+	firings := make([]claim.FiringID, schedules)
+	for i, c := range e.claim() {
+		firings[i] = c.Firing()
+		e.completes(decided(c, claim.DecideEnqueued), claim.CompleteOK)
+	}
+	grants, ends := make([]claim.BeginResult, schedules), make([]claim.FinishResult, 2*schedules)
+	together(schedules, func(i int) {
+		var err error
+		grants[i], err = e.Ledger.Begin(e.Context(), claim.BeginRequest{Firing: firings[i], Owner: string(numbered(i)), Lease: runLease})
+		if err != nil || grants[i].Answer != claim.BeginRun || grants[i].Attempt != 1 {
+			e.Errorf("Begin(%s) = %+v, %v", firings[i], grants[i], err)
+		}
+	})
+	together(2*schedules, func(n int) { // each twice, with another outcome: the first counts
+		i, outcome := n%schedules, claim.OutcomeSucceeded
+		if n < schedules && i%3 == 0 || n >= schedules && i%3 != 0 {
+			outcome = claim.OutcomeFailed
+		}
+		var err error
+		ends[n], err = e.Ledger.Finish(e.Context(), claim.FinishRequest{Run: claim.Run{Firing: firings[i], Token: grants[i].Token},
+			Outcome: outcome, Attempt: 1, KeepRuns: 5})
+		if err != nil {
+			e.Errorf("Finish(%s): %v", firings[i], err)
+		}
+	})
+	for i, id := range firings {
+		first, second := ends[i].Answer, ends[i+schedules].Answer
+		if first == second || first != claim.FinishOK && second != claim.FinishOK {
+			e.Errorf("Finish(%s) = %s and %s, want one OK and one ALREADY", id, first, second)
+		}
+		log, err := e.Ledger.Runs(e.Context(), claimedSchedule(e, id), 10)
+		e.must("Runs", err)
+		if len(log) != 1 || log[0].Firing != id {
+			e.Errorf("the run log of %s holds %+v, want one run", id, log)
+		}
+	}
+}
+
+// claimedSchedule returns the schedule of a firing.
+func claimedSchedule(e *env, id claim.FiringID) schedule.ID {
+	e.Helper()
+	firing, err := claim.ParseFiringID(string(id))
+	e.must("ParseFiringID", err)
+	return firing.Schedule
 }
 
 func putConcurrently(e *env) {

@@ -38,9 +38,8 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 	if err := checkTerm("lease", request.Lease); err != nil {
 		return claim.BeginResult{}, err
 	}
-	doing := fmt.Sprintf("begin %q", request.Firing)
-	answer, err := s.run(ctx, doing, lua.Begin, s.withRunLog(l, id), s.clock(string(request.Firing.WithoutRedrives()), request.Owner,
-		plain(request.Worker), request.Lease.Milliseconds(), flag(request.Effect == schedule.AtMostOnce), max(0, request.KeepRuns))...)
+	answer, err := s.begins.call(ctx, s, l, id, fmt.Sprintf("begin %q", request.Firing), string(request.Firing.WithoutRedrives()), request.Owner,
+		plain(request.Worker), request.Lease.Milliseconds(), flag(request.Effect == schedule.AtMostOnce), max(0, request.KeepRuns))
 	if err != nil {
 		return claim.BeginResult{}, err
 	}
@@ -110,10 +109,9 @@ func (s *Store) Finish(ctx context.Context, request claim.FinishRequest) (claim.
 	if err != nil {
 		return claim.FinishResult{}, err
 	}
-	doing := fmt.Sprintf("finish %q", request.Run.Firing)
-	answer, err := s.run(ctx, doing, lua.Finish, s.withRunLog(l, id), s.clock(string(request.Run.Firing.WithoutRedrives()), int64(request.Run.Token), outcome,
-		max(0, request.RetryAfter).Milliseconds(), millis(request.Started), max(0, request.Duration).Milliseconds(),
-		request.Attempt, plain(request.Worker), max(0, request.KeepRuns), clip(request.Error))...)
+	answer, err := s.finishes.call(ctx, s, l, id, fmt.Sprintf("finish %q", request.Run.Firing), string(request.Run.Firing.WithoutRedrives()),
+		int64(request.Run.Token), outcome, max(0, request.RetryAfter).Milliseconds(), millis(request.Started),
+		max(0, request.Duration).Milliseconds(), request.Attempt, plain(request.Worker), max(0, request.KeepRuns), clip(request.Error))
 	if err != nil {
 		return claim.FinishResult{}, err
 	}

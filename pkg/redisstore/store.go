@@ -58,6 +58,8 @@ type Store struct {
 	options Options
 	keys    keys
 	layout  atomic.Pointer[layout] // nil until the first use
+
+	begins, finishes gathered
 }
 
 // A layout is the configuration of a namespace.
@@ -106,7 +108,8 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 			options.Wall = options.Now
 		}
 	}
-	return &Store{client: client, options: options, keys: keys{namespace: options.Namespace}}, nil
+	return &Store{client: client, options: options, keys: keys{namespace: options.Namespace},
+		begins: gathered{script: lua.Begin}, finishes: gathered{script: lua.Finish}}, nil
 }
 
 // Namespace returns the namespace.

@@ -1,24 +1,18 @@
--- finish: report the end of an attempt.
+-- finish: report the ends of attempts. Each call stands for itself, as if it came alone, in this order.
 --
 -- KEYS[1..15]  the shard, in the order of lib/shard.lua
--- KEYS[16]  list  the run log of the schedule
+-- KEYS[16..]  list  the run log of the schedule of each call
 -- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
--- ARGV[4]   firing
--- ARGV[5]   token         of the attempt
--- ARGV[6]   outcome       succeeded, failed, retrying, cancelled; handed_back: nothing ran
--- ARGV[7]   retry_ms      with retrying: when the auditor may look, at the earliest, from now
--- ARGV[8]   started_ms    on the worker's clock
--- ARGV[9]   duration_ms
--- ARGV[10]  attempt
--- ARGV[11]  worker
--- ARGV[12]  keep          length of the run log, 0 none
--- ARGV[13]  error
+-- ARGV[4..]  ten for each call: firing; token of the attempt; outcome: succeeded, failed, retrying, cancelled, or
+--          handed_back, when nothing ran; retry_ms, with retrying: when the auditor may look, at the earliest, from
+--          now; started_ms on the worker's clock; duration_ms; attempt; worker; keep, the length of the run log,
+--          0 none; error
 --
--- Returns  {answer, released}
+-- Returns  for each call {answer, released}
 --          OK; DISABLED as OK, and the breaker disabled the schedule; ALREADY settled before, or its schedule was deleted; STALE another attempt owns it
 -- Resend   ALREADY, with the same released firing while nobody enqueued it; a retry or hand-back is counted once
 -- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log; bf, bfq for a firing of a backfill
--- Cost     O(1)
+-- Cost     O(calls)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
@@ -34,43 +28,54 @@
 -- @include lib/settle.lua
 -- @include lib/write.lua
 
-local id, token, outcome = ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local schedule, generation = split_firing(id)
-local r, firing, released = get_schedule(schedule), get_firing(id), {}
-if r and r.generation ~= generation then r = false end
-local run = {
-  outcome = outcome, started_ms = tonumber(ARGV[8]), duration_ms = tonumber(ARGV[9]),
-  attempt = tonumber(ARGV[10]), worker = ARGV[11], keep = tonumber(ARGV[12]), error = ARGV[13],
-}
+local calls, schedule_ids, wanted = {}, {}, {}
+for i = 4, #ARGV, 10 do
+  local schedule, generation = split_firing(ARGV[i])
+  calls[#calls + 1] = {
+    id = ARGV[i], schedule = schedule, generation = generation, token = tonumber(ARGV[i + 1]), outcome = ARGV[i + 2],
+    retry_ms = tonumber(ARGV[i + 3]), started_ms = tonumber(ARGV[i + 4]), duration_ms = tonumber(ARGV[i + 5]),
+    attempt = tonumber(ARGV[i + 6]), worker = ARGV[i + 7], keep = tonumber(ARGV[i + 8]), error = ARGV[i + 9],
+    run_log = KEYS[16 + #calls], released = {},
+  }
+  schedule_ids[#calls], wanted[#calls] = schedule, ARGV[i]
+end
 
 -- put_back ends the attempt and leaves the firing open.
-local function put_back(state, audit_ms)
+local function put_back(c, firing, state, audit_ms)
   firing.state, firing.lease_ms, firing.owner = state, 0, ""
-  put_firing(id, firing, audit_ms)
+  put_firing(c.id, firing, audit_ms)
+  return "OK"
+end
+
+local function decide(c)
+  local r, firing = get_schedule(c.schedule), get_firing(c.id)
+  if r and r.generation ~= c.generation then r = false end
+  if not firing then
+    if r then repeat_release(r, c.released) end
+    return "ALREADY"
+  end
+  if c.token == 0 or firing.token ~= c.token then return "STALE" end
+  local stays_open = c.outcome == "retrying" or c.outcome == "handed_back"
+  if stays_open and firing.state ~= RUNNING then return "OK" end
+  if c.outcome == "handed_back" then
+    if r then runs.unbegin(r, c.id, firing) end
+    firing.attempt = firing.attempt - 1
+    return put_back(c, firing, ENQUEUED, now_ms)
+  end
+  if r then end_run(r, c.id, firing, c, c.run_log) end
+  if c.outcome == "retrying" then return put_back(c, firing, WAITING, now_ms + c.retry_ms) end
+  if r then return close_firing(r, c.id, firing, c.outcome, c.released) and "DISABLED" or "OK" end
+  drop_firing(c.id)
   return "OK"
 end
 
 -- Decide.
-local function decide()
-  if not firing or not r then
-    if firing then drop_firing(id) end
-    if r then repeat_release(r, released) end
-    return "ALREADY"
-  end
-  if token == 0 or firing.token ~= token then return "STALE" end
-  local stays_open = outcome == "retrying" or outcome == "handed_back"
-  if stays_open and firing.state ~= RUNNING then return "OK" end
-  if outcome == "handed_back" then
-    unbegin_run(r, id, firing)
-    firing.attempt = firing.attempt - 1
-    return put_back(ENQUEUED, now_ms)
-  end
-  end_run(r, id, firing, run, KEYS[16])
-  if outcome == "retrying" then return put_back(WAITING, now_ms + tonumber(ARGV[7])) end
-  return close_firing(r, id, firing, outcome, released) and "DISABLED" or "OK"
-end
+load_schedules(schedule_ids)
+load_firings(wanted)
+local answers = {}
+for i, c in ipairs(calls) do answers[i] = { decide(c), c.released } end
 
 -- Apply.
-local answer = decide()
 write_all()
-return { answer, released }
+runs.write()
+return answers

@@ -43,4 +43,5 @@ end
 -- Apply.
 if failed then redis.call("HSET", OUTCOME, r.id .. ":e", ARGV[8]) end
 write_all()
+runs.write()
 return "OK"

@@ -50,4 +50,5 @@ close_firing(r, id, firing, outcome, released)
 
 -- Apply.
 write_all()
+runs.write()
 return { "OK", firing.redrives, released }

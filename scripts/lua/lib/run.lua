@@ -2,25 +2,62 @@
 -- run log. An entry is
 -- "ended_ms|outcome|attempt|token|started_ms|duration_ms|firing|worker|error";
 -- started_ms is 0 for a firing that never ran. The note beside it is
--- "running|started_ms|firing|token|" or "disabled|started_ms|".
+-- "running|started_ms|firing|token|" or "disabled|started_ms|". Changes are
+-- collected, and written by runs.write, which every script that ends runs calls
+-- after write_all.
+local runs = { notes = {}, changed = {}, logged = {} }
 
--- begin_run notes that a run began.
-local function begin_run(r, id, firing)
-  redis.call("HSET", OUTCOME, r.id .. ":r", string.format("running|%d|%s|%d|", firing.begun_ms, id, firing.token))
+function runs.get(field)
+  if runs.notes[field] == nil then runs.notes[field] = redis.call("HGET", OUTCOME, field) end
+  return runs.notes[field]
 end
 
--- unbegin_run takes the note back when it is about this run.
-local function unbegin_run(r, id, firing)
-  local note = redis.call("HGET", OUTCOME, r.id .. ":r")
-  if note == string.format("running|%d|%s|%d|", firing.begun_ms, id, firing.token) then
-    redis.call("HDEL", OUTCOME, r.id .. ":r")
+function runs.set(field, text) runs.notes[field], runs.changed[field] = text, true end
+
+function runs.running(id, firing) return string.format("running|%d|%s|%d|", firing.begun_ms, id, firing.token) end
+
+-- runs.write_logs tells of a run log that is none when all others are written:
+-- the call is repeated, and finds the firing settled.
+function runs.write_logs()
+  local fault
+  for _, l in ipairs(runs.logged) do
+    local answer = redis.pcall("LPUSH", l.log, l.entry)
+    if type(answer) == "table" and answer.err then
+      fault = answer.err
+    else
+      redis.call("LTRIM", l.log, 0, l.keep - 1)
+    end
   end
+  if fault then error(fault) end
+end
+
+function runs.write()
+  local fields, gone = {}, {}
+  for field in pairs(runs.changed) do
+    if runs.notes[field] then
+      fields[#fields + 1] = field
+      fields[#fields + 1] = runs.notes[field]
+    else
+      gone[#gone + 1] = field
+    end
+  end
+  if #gone > 0 then redis.call("HDEL", OUTCOME, unpack(gone)) end
+  if #fields > 0 then redis.call("HSET", OUTCOME, unpack(fields)) end
+  runs.write_logs()
+end
+
+-- runs.begin notes that a run began.
+function runs.begin(r, id, firing) runs.set(r.id .. ":r", runs.running(id, firing)) end
+
+-- runs.unbegin takes the note back when it is about this run.
+function runs.unbegin(r, id, firing)
+  if runs.get(r.id .. ":r") == runs.running(id, firing) then runs.set(r.id .. ":r", false) end
 end
 
 -- note_disabled notes that the breaker disabled the schedule.
 local function note_disabled(r)
-  local started = string.match(redis.call("HGET", OUTCOME, r.id .. ":r") or "", "^%l+|(%d+)|") or "0"
-  redis.call("HSET", OUTCOME, r.id .. ":r", "disabled|" .. started .. "|")
+  local started = string.match(runs.get(r.id .. ":r") or "", "^%l+|(%d+)|") or "0"
+  runs.set(r.id .. ":r", "disabled|" .. started .. "|")
 end
 
 -- end_run records how a run ended; run_log nil or keep 0 means no log.
@@ -28,10 +65,10 @@ local function end_run(r, id, firing, run, run_log)
   local entry = string.format("%d|%s|%d|%d|%d|%d|%s|%s|", now_ms, run.outcome,
     run.attempt or firing.attempt, firing.token, run.started_ms or firing.begun_ms, run.duration_ms or 0, id,
     run.worker or firing.worker) .. (run.error or "")
-  redis.call("HSET", OUTCOME, r.id, entry)
-  redis.call("HDEL", OUTCOME, r.id .. ":r", r.id .. ":e")
+  runs.set(r.id, entry)
+  runs.set(r.id .. ":r", false)
+  runs.set(r.id .. ":e", false)
   if run_log and run.keep > 0 then
-    redis.call("LPUSH", run_log, entry)
-    redis.call("LTRIM", run_log, 0, run.keep - 1)
+    runs.logged[#runs.logged + 1] = { log = run_log, entry = entry, keep = run.keep }
   end
 end
