@@ -15,6 +15,12 @@
 // that lost a reply sends it again: the second execution changes nothing and
 // gives the same answer, except where its header says otherwise.
 //
+// # Calls that meet
+//
+// Calls of Begin, and of Finish, for the same shard that are made while one is
+// under way go together with one script, at most 64, each with its own answer
+// as if it came alone. A lone call waits for nobody.
+//
 // # Errors
 //
 // Input that is refused gives a *schedule.FieldError and changes nothing.
