@@ -227,8 +227,12 @@ func (t *topSource) list(now time.Time) error {
 
 func (t *topSource) row(e schedule.Entry, now time.Time) top.Schedule {
 	state := shownState(e)
+	next := e.Status.NextAt
+	if e.Status.State == schedule.StateDisabled {
+		next = time.Time{} // it does not fire until it is resumed, so it is not late either
+	}
 	return top.Schedule{ID: visible(string(e.Schedule.ID)), State: state.text, When: visible(t.s.words(e.Schedule)), Last: t.s.last(e, now).text,
-		Error: visible(e.Status.LastError), Bad: state.color == red, Paused: e.Status.State == schedule.StatePaused, Next: e.Status.NextAt,
+		Error: visible(e.Status.LastError), Bad: state.color == red, Paused: e.Status.State == schedule.StatePaused, Next: next,
 		Fails: e.Status.ConsecutiveFails}
 }
 
