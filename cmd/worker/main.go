@@ -19,6 +19,7 @@ import (
 
 	"github.com/belfryhq/belfry/internal/app"
 	"github.com/belfryhq/belfry/internal/buildversion"
+	"github.com/belfryhq/belfry/pkg/handler"
 )
 
 const usage = `Usage: worker [--demo] [--version] [--help] [--health URL]
@@ -72,6 +73,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	} else {
 		err = app.Run(ctx, app.Options{Demo: *demo, Version: buildversion.Read(), Stdout: stdout, Stderr: stderr,
 			Terminal: term.IsTerminal(int(os.Stderr.Fd()))})
+		handler.KillCommands() // what outlasted the drain
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "worker: %s\n", err)
@@ -79,13 +81,14 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	return app.ExitCode(err)
 }
 
-// stopOnSignal calls stop at the first signal, and ends the process at once,
-// with the code of an interrupt, at the second.
+// stopOnSignal calls stop at the first signal, and ends the process and the
+// commands of exec tasks at once, with the code of an interrupt, at the second.
 func stopOnSignal(stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	<-signals
 	stop()
 	<-signals
+	handler.KillCommands()
 	os.Exit(app.ExitInterrupted)
 }

@@ -111,9 +111,21 @@ func (s *session) listWorkers() error {
 		return err
 	}
 	if s.tabular() {
+		s.noteZoneData(members)
 		s.footer(count(len(members), "worker"))
 	}
 	return nil
+}
+
+// noteZoneData says which workers compute fire times from other time zone data
+// than this program.
+func (s *session) noteZoneData(members []claim.Member) {
+	ours := s.env.TimeZoneData()
+	for _, m := range members {
+		if m.TimeZone != "" && m.TimeZone != ours {
+			s.note("%s has time zone data %s, this program %s: after a change of law they may disagree about when; see admin doctor", visible(m.ID), visible(m.TimeZone), ours)
+		}
+	}
 }
 
 // weights renders queues with their weights.

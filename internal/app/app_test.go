@@ -15,6 +15,7 @@ import (
 
 	"github.com/belfryhq/belfry/internal/config"
 	"github.com/belfryhq/belfry/internal/connect"
+	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -158,6 +159,31 @@ func TestDemo(t *testing.T) {
 	}
 	if log := stderr.String(); log != "" {
 		t.Errorf("the demo logged beside what it tells:\n%s", log)
+	}
+}
+
+// The demo has a Redis of its own: one that the environment names is left
+// alone, and that is said, without its password.
+func TestTheDemoLeavesAGivenRedisAlone(t *testing.T) {
+	const canary = "hunter2canary"
+	server := redistest.Start(t, redistest.ServerOptions{})
+	var stdout, stderr buffer
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, Options{Demo: true, Stdout: &stdout, Stderr: &stderr, Environ: map[string]string{
+			"BELFRY_REDIS_URL": "redis://:" + canary + "@" + server.Addr() + "/0", "BELFRY_HTTP_ADDR": "off"}})
+	}()
+	wait(t, func() bool { return strings.Contains(stdout.String(), "  ran  ") })
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+	if said := stderr.String(); !strings.Contains(said, "BELFRY_REDIS_URL is not used") || !strings.Contains(said, server.Addr()) || strings.Contains(said, canary) {
+		t.Errorf("the demo said %q, want that %s is not used, and no password", said, server.Addr())
+	}
+	if keys, err := server.Client().DBSize(t.Context()).Result(); err != nil || keys != 0 {
+		t.Errorf("the given Redis has %d keys, %v; want none", keys, err)
 	}
 }
 

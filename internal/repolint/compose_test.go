@@ -1,13 +1,19 @@
 package repolint
 
 import (
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/belfryhq/belfry/internal/config"
 )
 
 // A composeFile is the part of docker-compose.yml that promises something.
@@ -91,6 +97,47 @@ func TestComposeRunsTwoWorkersThatWaitForRedis(t *testing.T) {
 	}
 	if workers != 2 {
 		t.Errorf("%d workers, want 2", workers)
+	}
+}
+
+// What the workers of docker-compose.yml are told is what the programs
+// understand: every variable is known and accepted, and the health check asks
+// the program of the image at the port and path that it serves.
+func TestComposeSpeaksTheLanguageOfThePrograms(t *testing.T) {
+	dockerfile, program, health := readDoc(t, "Dockerfile"), readDoc(t, "cmd/worker/main.go"), readDoc(t, "internal/app/health.go")
+	entry := regexp.MustCompile(`ENTRYPOINT \["([^"]+)"\]`).FindStringSubmatch(dockerfile)
+	if entry == nil {
+		t.Fatal("the Dockerfile has no ENTRYPOINT")
+	}
+	for name, s := range compose(t).Services {
+		if name == "redis" {
+			continue
+		}
+		settings, err := config.Load(s.Environment)
+		if err != nil || len(settings.Warnings) > 0 {
+			t.Errorf("%s: the environment is refused or unknown: %v %v", name, err, settings.Warnings)
+		}
+		grace, err := time.ParseDuration(s.StopGracePeriod)
+		if err != nil || grace < settings.Run.Drain+5*time.Second {
+			t.Errorf("%s: a grace period of %s for a drain of %s, %v", name, s.StopGracePeriod, settings.Run.Drain, err)
+		}
+		test := s.Healthcheck.Test
+		if len(test) != 4 || test[0] != "CMD" || test[1] != entry[1] || !strings.Contains(program, "flags.String(\""+strings.TrimLeft(test[2], "-")+"\"") {
+			t.Fatalf("%s: the health check %q is not CMD %s --health URL", name, test, entry[1])
+		}
+		asked, err := url.Parse(test[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, err := net.SplitHostPort(settings.Process.HTTPAddr)
+		if err != nil || asked.Port() != port || !strings.Contains(health, `"`+asked.Path+`"`) && !strings.Contains(health, `"GET `+asked.Path+`"`) {
+			t.Errorf("%s: the health check asks %s; the worker serves %s, %v", name, asked, settings.Process.HTTPAddr, err)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^ENV (\w+)=(\S+)$`).FindAllStringSubmatch(dockerfile, -1) {
+		if settings, err := config.Load(map[string]string{m[1]: m[2]}); err != nil || len(settings.Warnings) > 0 {
+			t.Errorf("Dockerfile: %s=%s: %v %v", m[1], m[2], err, settings.Warnings)
+		}
 	}
 }
 

@@ -215,9 +215,10 @@ func runGroup(ctx context.Context, command *exec.Cmd, grace time.Duration) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := command.Start(); err != nil {
+	if err := start(command); err != nil {
 		return err
 	}
+	defer forget(command)
 	done := make(chan error, 1)
 	go func() { done <- command.Wait() }()
 	select {

@@ -201,8 +201,8 @@ func TestWorkerFiresRunsAndRecords(t *testing.T) {
 			t.Errorf("Ready and Live = %v, want nil", err)
 		}
 		members, err := r.store.Members(t.Context(), time.Minute)
-		if err != nil || len(members) != 1 || members[0].ID != "a" || !members[0].Claims || strings.Join(members[0].Types, ",") != "broken,test" {
-			t.Errorf("roster: %+v, %v; want worker a with its types", members, err)
+		if err != nil || len(members) != 1 || members[0].ID != "a" || !members[0].Claims || strings.Join(members[0].Types, ",") != "broken,test" || members[0].TimeZone != worker.TimeZoneFingerprint() {
+			t.Errorf("roster: %+v, %v; want worker a with its types and its time zone data", members, err)
 		}
 		r.checkOnce("tick", start.Add(2*time.Second), start.Add(time.Minute), 2*time.Second)
 		entry, err := r.store.Get(t.Context(), "tick")
