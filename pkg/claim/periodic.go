@@ -85,7 +85,9 @@ type PeriodicOptions struct {
 	Tasks []Periodic
 	Owner string // of the claims; must differ between processes; "" is a random one
 	// Poll is the longest sleep: how soon a trigger, a resume or a change by
-	// others is noticed; 0 is 1 s, at least 1 ms.
+	// others is noticed; 0 is 1 s, at least 1 ms. While a Store that is a Waker
+	// tells of triggers and resumes, a task that is not due sleeps up to 10 s
+	// and is woken.
 	Poll time.Duration
 	// Grace is how long bodies may go on after Run's context has ended before
 	// their own ends; 0: for ever.
@@ -175,8 +177,10 @@ func (r *PeriodicRunner) Run(ctx context.Context) error {
 // abort.
 func (r *PeriodicRunner) run(stop, abort context.Context) {
 	var group sync.WaitGroup
-	for _, task := range r.options.Tasks {
-		loop := &periodicLoop{Periodic: task, options: r.options, nonce: rand.Text(),
+	ear := newEar(r.options.Store, len(r.options.Tasks))
+	group.Go(func() { ear.run(stop) })
+	for i, task := range r.options.Tasks {
+		loop := &periodicLoop{Periodic: task, options: r.options, nonce: rand.Text(), ear: ear, rope: ear.ropes[i],
 			logger: r.options.Logger.With("task", task.Name)}
 		group.Go(func() { loop.run(stop, abort) })
 	}

@@ -22,6 +22,9 @@ type periodicLoop struct {
 	failing bool          // the store did not answer; logged
 	refused bool          // the interval was refused; logged
 	last    time.Duration // interval that was accepted last
+	ear     *ear
+	rope    <-chan struct{}
+	idle    bool // only a trigger or a resume makes the task due before its time
 }
 
 // run does the first round at once, then one whenever the task may be due.
@@ -32,17 +35,34 @@ func (l *periodicLoop) run(stop, abort context.Context) {
 			l.logger.Warn("the store of periodic tasks failed; trying again", "error", err)
 		}
 		l.failing = err != nil
-		if !wait(stop, l.sleep(due)) {
+		if !l.pause(stop, l.sleep(due)) {
 			return
 		}
 	}
 }
 
+// pause sleeps until it is woken, and reports false when ctx has ended.
+func (l *periodicLoop) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.rope:
+	case <-timer.C:
+	}
+	return ctx.Err() == nil
+}
+
 // sleep is how long to sleep when the task may be due after that time; 0:
 // nobody knows.
 func (l *periodicLoop) sleep(due time.Duration) time.Duration {
-	if due <= 0 || due > l.options.Poll {
-		return l.options.Poll
+	longest := l.options.Poll
+	if l.idle && l.ear.healthy() {
+		longest = max(longest, wokenPoll)
+	}
+	if due <= 0 || due > longest {
+		return longest
 	}
 	jitter := l.Jitter
 	if jitter == 0 {
@@ -57,6 +77,7 @@ func (l *periodicLoop) sleep(due time.Duration) time.Duration {
 // round asks for the task and runs it when it gets it. It returns when the
 // task may be due next; 0: nobody knows.
 func (l *periodicLoop) round(stop, abort context.Context) (time.Duration, error) {
+	l.idle = false
 	if l.Spec == nil && !l.readInterval() {
 		return 0, nil
 	}
@@ -78,7 +99,9 @@ func (l *periodicLoop) round(stop, abort context.Context) (time.Duration, error)
 	case PeriodicGone:
 		l.ensured = false
 		return time.Millisecond, nil
-	case PeriodicNotDue, PeriodicHeld, PeriodicPaused:
+	case PeriodicNotDue, PeriodicPaused:
+		l.idle = true
+	case PeriodicHeld:
 	}
 	return result.Wait, nil
 }

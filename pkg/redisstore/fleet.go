@@ -27,7 +27,11 @@ const (
 
 // Wake subscribes to wake-ups until ctx ends.
 func (s *Store) Wake(ctx context.Context) (<-chan struct{}, func() bool, error) {
-	w := &waker{subscription: s.client.Subscribe(ctx, s.keys.wakeChannel()), wake: make(chan struct{}, 1)}
+	return s.listen(ctx, s.keys.wakeChannel())
+}
+
+func (s *Store) listen(ctx context.Context, channel string) (<-chan struct{}, func() bool, error) {
+	w := &waker{subscription: s.client.Subscribe(ctx, channel), wake: make(chan struct{}, 1)}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, errors.Join(wrap("subscribe to wake-ups", err), w.subscription.Close())
 	}

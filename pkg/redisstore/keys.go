@@ -83,6 +83,10 @@ func (k keys) lease(name string) string { return k.key(controlTag, "lease:"+name
 // wakeChannel carries a message whenever something became due earlier.
 func (k keys) wakeChannel() string { return "belfry:" + k.namespace + ":wake" }
 
+// periodicChannel carries a message when a periodic task was triggered or
+// resumed. It is apart from the other, which is busy.
+func (k keys) periodicChannel() string { return k.wakeChannel() + ":periodic" }
+
 // isReserved reports whether a queue of that name would share the hash tag of
 // a shard: what a failover loses of the queue must not be lost with the
 // evidence that it ran.

@@ -18,7 +18,10 @@ import (
 // [Store.Periodic].
 type Periodic struct{ store *Store }
 
-var _ claim.PeriodicStore = (*Periodic)(nil)
+var (
+	_ claim.PeriodicStore = (*Periodic)(nil)
+	_ claim.Waker         = (*Periodic)(nil)
+)
 
 // Periodic returns the periodic tasks of the namespace.
 func (s *Store) Periodic() *Periodic { return &Periodic{store: s} }
@@ -155,6 +158,7 @@ func (p *Periodic) Resume(ctx context.Context, name string) (claim.PeriodicEntry
 	if err != nil {
 		return claim.PeriodicEntry{}, err
 	}
+	p.wake(ctx, name)
 	return mustFindPeriodic(&answer, name, 1)
 }
 
@@ -168,9 +172,20 @@ func (p *Periodic) Trigger(ctx context.Context, name string) (claim.PeriodicEntr
 	if err != nil {
 		return claim.PeriodicEntry{}, false, err
 	}
+	p.wake(ctx, name)
 	fresh := answer.number(1) == 1
 	entry, err := mustFindPeriodic(&answer, name, 2)
 	return entry, fresh, err
+}
+
+// Wake subscribes, until ctx ends, to triggers and resumes of periodic tasks.
+func (p *Periodic) Wake(ctx context.Context) (<-chan struct{}, func() bool, error) {
+	return p.store.listen(ctx, p.store.keys.periodicChannel())
+}
+
+// wake tells sleeping runners. A message that is lost only makes them later.
+func (p *Periodic) wake(ctx context.Context, name string) {
+	_ = p.store.client.Publish(ctx, p.store.keys.periodicChannel(), name).Err()
 }
 
 // mustFindPeriodic reads an entry; none is an error.

@@ -217,3 +217,74 @@ func redisClient(t *testing.T) *redis.Client {
 	t.Cleanup(func() { _ = client.Close() }) // never used
 	return client
 }
+
+// A periodic task that is not due costs one look in ten seconds, and a trigger
+// or a resume is heard at once.
+func TestPeriodicTasksAreWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ran := make(chan time.Time, 10)
+		n := r.node("a", func(o *worker.Options) {
+			o.NoSchedules = true
+			o.Periodic = []claim.Periodic{{Name: "seldom", Every: func() time.Duration { return 2 * time.Hour }, Jitter: 1,
+				Run: func(context.Context, func() claim.PeriodicClaim) error { ran <- time.Now(); return nil }}}
+		})
+		looks := &periodicLooks{}
+		n.client.AddHook(looks)
+		n.start()
+		<-ran // the first run is at once
+		time.Sleep(time.Minute)
+		before := looks.count()
+		time.Sleep(10 * time.Minute)
+		if n := looks.count() - before; n > 62 {
+			t.Errorf("%d looks at an idle task in ten minutes, want at most 62", n)
+		}
+		wantSoon := func(what string) {
+			t.Helper()
+			asked := time.Now()
+			select {
+			case at := <-ran:
+				if took := at.Sub(asked); took > 100*time.Millisecond {
+					t.Errorf("a %s took %s", what, took)
+				}
+			case <-time.After(time.Minute):
+				t.Errorf("a %s was not heard in a minute", what)
+			}
+		}
+		time.Sleep(3 * time.Second) // into a sleep
+		if _, _, err := r.store.Periodic().Trigger(t.Context(), "seldom"); err != nil {
+			t.Fatal(err)
+		}
+		wantSoon("trigger")
+		if _, err := r.store.Periodic().Pause(t.Context(), "seldom", schedule.PauseOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		if _, err := r.store.Periodic().Resume(t.Context(), "seldom"); err != nil {
+			t.Fatal(err)
+		}
+		wantSoon("resume")
+		n.halt()
+	})
+}
+
+// periodicLooks counts the scripts that look at periodic tasks.
+type periodicLooks struct{ counter }
+
+func (c *periodicLooks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		for _, arg := range cmd.Args() {
+			if text, ok := arg.(string); ok && strings.HasSuffix(text, "}:periodic") {
+				c.add(1)
+				break
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (c *periodicLooks) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
