@@ -237,6 +237,8 @@ func (s *session) showBackfill(e schedule.Entry, row backfillJSON, times []backf
 	return s.emit(view{names: []string{row.ID}, data: row, table: func(w io.Writer) {
 		fmt.Fprintln(w, visible(fmt.Sprintf("%s of %s match, %d would fire (one in %s, overlap %s)", count(len(times), "scheduled time"), e.Schedule.ID,
 			row.Wanted, schedule.FormatDuration(request.Every), request.Overlap)))
+		in := s.location(s.read(e.Schedule).zoneAt(request.To))
+		fmt.Fprintf(w, "from %s to %s\n", stamp(request.From, in), stamp(request.To, in))
 		if len(times) > 0 {
 			t.flush(w, s.painted(s.env.Terminal.Stdout))
 		}

@@ -148,6 +148,12 @@ func (s *session) showPut(d schedule.Schedule, result schedule.PutResult, dryRun
 			f := &sheet{}
 			f.add("when", reading.words())
 			f.add("task", taskText(d))
+			if !d.Starts.IsZero() {
+				f.add("starts", when(d.Starts, s.env.Now(), in))
+			}
+			if !d.Ends.IsZero() {
+				f.add("ends", when(d.Ends, s.env.Now(), in))
+			}
 			f.add("next", s.firstFiring(d, result.NextAt))
 			if !d.Paused {
 				f.add("then", s.comingAfter(d, result.NextAt, shownFirings-1)...)
