@@ -325,7 +325,7 @@ end:
         fi;
         atomic {                                                        /* mark.lua */
           if
-          :: what == PUSH && shard.fir[i].state != NONE && shard.fir[i].redrives == n ->
+          :: what == PUSH && shard.fir[i].state != NONE ->
              shard.fir[i].owed = 0;
              if :: shard.fir[i].state == INTENT -> shard.fir[i].state = ENQUEUED :: else fi
           :: else

@@ -66,7 +66,7 @@ func (f *firing) describe(r *record) claim.OpenFiring {
 	}
 	return claim.OpenFiring{Firing: f.id, State: f.state, Position: position, Attempt: f.attempt,
 		Redrives: f.redrives, Token: f.token, LeaseUntil: f.leaseUntil, OpenedAt: f.openedAt,
-		Queue: f.queue, CancelWanted: f.cancel, Worker: f.worker}
+		Queue: f.queue, CancelWanted: f.cancel, TaskOwed: f.owed, Worker: f.worker}
 }
 
 // Redrive raises the number of re-drives of a firing whose task is lost.
@@ -86,6 +86,7 @@ func (s *Store) Redrive(ctx context.Context, request claim.RedriveRequest) (clai
 		return claim.RedriveResult{Answer: claim.RedriveStale, Redrives: f.redrives}, nil
 	case f.redrives == request.Expected:
 		f.redrives++
+		f.owed = true
 		f.audit = millis(now.Add(request.AuditAfter))
 		if f.state == claim.FiringWaiting {
 			f.state = claim.FiringEnqueued

@@ -79,7 +79,7 @@ func (d *data) beginOpen(r *record, f *firing, request claim.BeginRequest, now t
 			}
 		}
 	}
-	f.state = claim.FiringRunning
+	f.state, f.owed = claim.FiringRunning, false
 	f.attempt++
 	f.token, f.owner, f.worker, f.started = d.grant(r.id, now), request.Owner, request.Worker, now
 	f.leaseUntil = millis(now.Add(request.Lease))
@@ -243,12 +243,15 @@ func (s *Store) Mark(ctx context.Context, auditAfter time.Duration, firings []cl
 	}
 	defer s.mu.Unlock()
 	for _, id := range firings {
-		if f := s.firings[id.WithoutRedrives()]; f != nil && f.state == claim.FiringIntent {
+		if f := s.firings[id.WithoutRedrives()]; f != nil && (f.state == claim.FiringIntent || f.owed) {
 			after := auditAfter
 			if r := s.schedules[f.key.Schedule]; len(r.buffer) > 0 {
 				after = min(after, releaseAudit) // somebody waits for it
 			}
-			f.state, f.audit = claim.FiringEnqueued, millis(now.Add(after))
+			if f.state == claim.FiringIntent {
+				f.state = claim.FiringEnqueued
+			}
+			f.owed, f.audit = false, millis(now.Add(after))
 		}
 	}
 	return nil

@@ -93,6 +93,7 @@ type firing struct {
 	released   bool      // it was buffered; whoever closed the one before was told
 	reclaimed  bool      // claimed more than once: it may be in its queue already
 	cancel     bool      // a newer firing wants it to end
+	owed       bool      // the task of its re-drive may not have been enqueued
 }
 
 func (r *record) definition() schedule.Schedule { return r.compiled.Definition() }

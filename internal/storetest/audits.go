@@ -19,6 +19,7 @@ var auditCases = []testCase{
 	{"redrive counts once, however often it is sent", redriveOnce},
 	{"redrive is STALE when another auditor was faster, ALREADY when it is settled", redriveAnswers},
 	{"redrive makes a waiting firing enqueued", redriveWaiting},
+	{"the task of a re-drive is owed until it is marked or begun", redriveOwed},
 	{"redrives are told to the next claimer", redriveClaim},
 	{"settle closes a firing once", settleOnce},
 	{"settle is STALE while an attempt has a live lease", settleStale},
@@ -190,6 +191,36 @@ func redriveAnswers(e *env) {
 	want(e, "Attempt", second.Attempt, 2)
 	e.finishes(claim.Run{Firing: id, Token: second.Token}, claim.OutcomeSucceeded, claim.FinishOK)
 	want(e, "Redrive of a settled firing", e.redrive(id, 3, second.Token).Answer, claim.RedriveAlready)
+}
+
+func redriveOwed(e *env) {
+	e.put(every("a"))
+	id := e.fireNext()
+	mark := func() { e.must("Mark", e.Ledger.Mark(e.Context(), auditTime, []claim.FiringID{id})) }
+	owed := func(when string, expected bool) {
+		e.Helper()
+		e.advance(time.Minute)
+		want(e, "TaskOwed "+when, e.audited(id).TaskOwed, expected)
+	}
+	owed("of an intent", false)
+	mark()
+	e.redrive(id, 0, 0)
+	owed("after a re-drive", true)
+	mark()
+	owed("once it is marked", false)
+	e.redrive(id, 0, 0) // a late repetition
+	owed("after the re-drive was sent once more", false)
+	e.redrive(id, 1, 0)
+	run := e.runs(id, "one")
+	e.advance(runLease)
+	owed("once it began", false)
+	e.redrive(id, 2, run.Token)
+	owed("after a re-drive of an attempt that died", true)
+	mark()
+	want(e, "firings that are due right after the mark", len(e.audit()), 0)
+	e.advance(time.Minute)
+	want(e, "State of the marked attempt that died", e.audited(id).State, claim.FiringRunning)
+	e.runToEnd(id, claim.OutcomeSucceeded)
 }
 
 func redriveWaiting(e *env) {

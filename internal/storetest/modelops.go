@@ -356,8 +356,8 @@ func (w *twin) audit() {
 		slices.SortFunc(found[side], func(a, b claim.OpenFiring) int { return cmp.Compare(plain(a.Firing), plain(b.Firing)) })
 		text := ""
 		for _, f := range found[side] {
-			text += fmt.Sprintf("[%s %s %s attempt %d redrives %d lease %s opened %s queue %s cancel %t ran %t]", plain(f.Firing), f.State,
-				f.Position, f.Attempt, f.Redrives, short(f.LeaseUntil), short(f.OpenedAt), f.Queue, f.CancelWanted, f.Token != 0)
+			text += fmt.Sprintf("[%s %s %s attempt %d redrives %d lease %s opened %s queue %s cancel %t owed %t ran %t]", plain(f.Firing), f.State,
+				f.Position, f.Attempt, f.Redrives, short(f.LeaseUntil), short(f.OpenedAt), f.Queue, f.CancelWanted, f.TaskOwed, f.Token != 0)
 		}
 		return text + fmt.Sprint(plainReleased(e.rest))
 	})

@@ -19,8 +19,8 @@ type Ledger interface {
 	Heartbeat(ctx context.Context, lease time.Duration, runs []Run) ([]Pulse, error)
 	// Finish reports the end of an attempt.
 	Finish(ctx context.Context, request FinishRequest) (FinishResult, error)
-	// Mark records that the tasks of these firings are in their queues.
-	// Firings past that state are left alone.
+	// Mark records that the tasks of these firings are in their queues, of
+	// intents and of re-drives. Firings past that state are left alone.
 	Mark(ctx context.Context, auditAfter time.Duration, firings []FiringID) error
 	// Audit returns firings of a shard whose audit time has come and hides
 	// them for request.Hide, so that few workers look at the same one.
@@ -178,6 +178,7 @@ type OpenFiring struct {
 	OpenedAt     time.Time
 	Queue        string // where the task went, whatever was edited since
 	CancelWanted bool
+	TaskOwed     bool // Redrive raised the number, and neither Mark nor Begin has shown since that its task was enqueued
 	Worker       string
 }
 

@@ -61,9 +61,10 @@ func hopeless(err error) bool {
 }
 
 // redrive enqueues a lost task again, unless that is not allowed or was done
-// too often. The number is raised first: it decides between auditors. When the
-// task cannot be enqueued after that, the same number is tried again, lest a
-// queue that is down for a minute use them up.
+// too often. The number is raised first: it decides between auditors. Until the
+// task is marked the ledger says that it is owed, and the same number is tried
+// again, by whoever audits it next: neither the death of an auditor nor a queue
+// that is down uses re-drives up.
 func (s *sweep) redrive(ctx context.Context, f claim.OpenFiring, reason string) error {
 	definition, ok := s.definitions[f.Firing]
 	if !ok {
@@ -74,7 +75,7 @@ func (s *sweep) redrive(ctx context.Context, f claim.OpenFiring, reason string) 
 		return s.settle(ctx, f, claim.OutcomeUnknown, reason)
 	}
 	redrives := f.Redrives
-	if !s.memory.owes(f.Firing, redrives) {
+	if !f.TaskOwed {
 		if redrives >= s.maxRedrives {
 			return s.settle(ctx, f, claim.OutcomeLost, fmt.Sprintf("%s after %d re-drives", reason, redrives))
 		}
@@ -88,15 +89,16 @@ func (s *sweep) redrive(ctx context.Context, f claim.OpenFiring, reason string) 
 			return nil
 		}
 		redrives = result.Redrives
-		s.memory.owe(f.Firing, redrives, s.batch.Now)
 	}
 	err := s.releaser.enqueuer.Push(ctx, Push{Firing: f.Firing, Redrives: redrives, Definition: definition, Queue: f.Queue})
-	if err != nil && !hopeless(err) {
+	if hopeless(err) {
+		return s.settle(ctx, f, claim.OutcomeFailed, err.Error())
+	}
+	if err != nil {
 		return err
 	}
-	s.memory.paid(f.Firing)
-	if err != nil {
-		return s.settle(ctx, f, claim.OutcomeFailed, err.Error())
+	if err := s.ledger.Mark(ctx, s.auditAfter, []claim.FiringID{f.Firing}); err != nil {
+		return fmt.Errorf("mark re-drive %d as enqueued: %w", redrives, err)
 	}
 	s.count(func(r *SweepResult) { r.Redriven++ })
 	s.observer.Redriven(AuditEvent{Firing: f.Firing, Queue: f.Queue, Redrives: redrives, Reason: reason})

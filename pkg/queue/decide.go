@@ -45,6 +45,8 @@ func decideUnseen(f claim.OpenFiring, now time.Time) decision {
 		return decision{what: doLeave, reason: "whoever claims it again enqueues it"}
 	case f.State == claim.FiringIntent && !f.CancelWanted:
 		return decision{what: doEnqueue, reason: "its task is owed"}
+	case f.TaskOwed && !f.CancelWanted:
+		return decision{what: doRedrive, reason: "the task of its re-drive is owed"}
 	default:
 		return decision{what: doLook}
 	}
@@ -171,22 +173,16 @@ func (s *sweep) orphaned(f claim.OpenFiring, taskID string) (bool, error) {
 // memory is what an auditor remembers between sweeps. Losing it costs time only.
 type memory struct {
 	mu      sync.Mutex
-	orphans map[string]sighting        // by task ID
-	owed    map[claim.FiringID]promise // re-drives recorded, whose task could not be enqueued
+	orphans map[string]sighting // by task ID
 }
 
 type sighting struct{ first, last time.Time }
-
-type promise struct {
-	redrives int
-	made     time.Time
-}
 
 // memoryTime is how long something is remembered that is not seen again.
 const memoryTime = time.Hour
 
 func newMemory() *memory {
-	return &memory{orphans: make(map[string]sighting), owed: make(map[claim.FiringID]promise)}
+	return &memory{orphans: make(map[string]sighting)}
 }
 
 // first returns when the task was first seen without a worker.
@@ -208,27 +204,6 @@ func (m *memory) forget(taskID string) {
 	delete(m.orphans, taskID)
 }
 
-// owe remembers a re-drive that was recorded and not enqueued; paid forgets it.
-func (m *memory) owe(id claim.FiringID, redrives int, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.owed[id] = promise{redrives, now}
-}
-
-func (m *memory) paid(id claim.FiringID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.owed, id)
-}
-
-// owes reports whether the task of that re-drive is still to be enqueued.
-func (m *memory) owes(id claim.FiringID, redrives int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p, ok := m.owed[id]
-	return ok && p.redrives == redrives
-}
-
 // trim forgets what was not seen for long.
 func (m *memory) trim(now time.Time) {
 	m.mu.Lock()
@@ -236,11 +211,6 @@ func (m *memory) trim(now time.Time) {
 	for id, s := range m.orphans {
 		if now.Sub(s.last) > memoryTime {
 			delete(m.orphans, id)
-		}
-	}
-	for id, p := range m.owed {
-		if now.Sub(p.made) > memoryTime {
-			delete(m.owed, id)
 		}
 	}
 }

@@ -109,6 +109,33 @@ func TestLostLeaseStopsTheHandler(t *testing.T) {
 	})
 }
 
+// The store went back while a handler worked: the ledger does not know the
+// attempt and says so only when it ends. What is done is not done again.
+func TestSuccessThatTheLedgerForgot(t *testing.T) {
+	inBubble(t, definition(), func(b *bench) {
+		id := firingAt(1)
+		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
+		b.push(id)
+		runs := 0
+		stop := b.serve(b.middleware(), func(context.Context, *asynq.Task) error {
+			runs++
+			b.ledger.change(id, func(f *claim.OpenFiring) { f.State, f.Token, f.LeaseUntil = claim.FiringEnqueued, 0, time.Time{} })
+			return nil
+		})
+		time.Sleep(time.Minute)
+		b.wantTask(string(id), "completed")
+		if r := b.sweep(id); r.Settled != 1 {
+			b.t.Errorf("sweep = %+v, want it settled", r)
+		}
+		b.wantOutcome(id, claim.OutcomeSucceeded)
+		time.Sleep(time.Minute)
+		stop()
+		if runs != 1 {
+			b.t.Errorf("%d runs, want 1", runs)
+		}
+	})
+}
+
 // Redis is away, or does not answer: the handler is stopped before the lease can
 // pass to another.
 func TestLocalDeadlineStopsTheHandler(t *testing.T) {

@@ -148,6 +148,7 @@ func (l *fakeLedger) Begin(ctx context.Context, q claim.BeginRequest) (result cl
 		l.token++
 		r.State, r.owner, r.Token, r.Worker = claim.FiringRunning, q.Owner, l.token, q.Worker
 		r.Attempt++
+		r.TaskOwed = false
 		r.LeaseUntil = time.Now().Add(q.Lease)
 		r.audit = r.LeaseUntil.Add(q.Lease)
 		result.Answer, result.Token, result.Attempt = claim.BeginRun, r.Token, r.Attempt
@@ -210,9 +211,14 @@ func (l *fakeLedger) Finish(ctx context.Context, q claim.FinishRequest) (result 
 func (l *fakeLedger) Mark(ctx context.Context, auditAfter time.Duration, ids []claim.FiringID) error {
 	return l.do(ctx, "mark", func() {
 		for _, id := range ids {
-			if r, ok := l.open[id]; ok && r.State == claim.FiringIntent {
-				r.State, r.audit = claim.FiringEnqueued, time.Now().Add(auditAfter)
+			r, ok := l.open[id]
+			if !ok || r.State != claim.FiringIntent && !r.TaskOwed {
+				continue
 			}
+			if r.State == claim.FiringIntent {
+				r.State = claim.FiringEnqueued
+			}
+			r.TaskOwed, r.audit = false, time.Now().Add(auditAfter)
 		}
 	})
 }
@@ -256,6 +262,7 @@ func (l *fakeLedger) Redrive(ctx context.Context, q claim.RedriveRequest) (resul
 			return
 		case r.Redrives == q.Expected:
 			r.Redrives++
+			r.TaskOwed = true
 			if r.State == claim.FiringWaiting || r.State == claim.FiringIntent {
 				r.State = claim.FiringEnqueued
 			}

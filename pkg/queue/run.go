@@ -83,13 +83,14 @@ type attempt struct {
 	err      error            // what asynq gets
 	outcome  claim.RunOutcome // what the ledger gets
 	handBack bool             // nothing ran
+	inTime   bool             // it succeeded before the lease was lost
 }
 
 // judge decides the outcome, and what asynq is told.
 func (a *attempt) judge(d delivery, life *life, ctx context.Context) {
 	switch {
 	case a.err == nil:
-		a.outcome = claim.OutcomeSucceeded
+		a.outcome, a.inTime = claim.OutcomeSucceeded, life.held(time.Now())
 	case errors.Is(a.err, asynq.ErrHandlerNotFound):
 		a.handBack, a.outcome = true, claim.OutcomeRetrying
 		a.err = d.handBack("no handler here for type "+d.task.Type(), unservedPause(a.ScheduledAt, time.Now()), a.err)
@@ -121,6 +122,12 @@ func (m *Middleware) report(ctx context.Context, d delivery, life *life, a attem
 	defer func() { m.observer.RunEnded(event) }()
 	result, err := m.finish(ctx, life, m.finishRequest(d, life, a))
 	switch {
+	case a.inTime && (errors.Is(err, ErrLeaseLost) || err == nil && result.Answer == claim.FinishStale):
+		// The work was done under the lease, and the ledger does not know: its
+		// store was away for too long, or went back. The completed task says so
+		// to the auditor; handed back it would run again.
+		m.logger.WarnContext(ctx, "the ledger did not take the report of a success; the completed task is its record", "firing", a.ID, "err", err)
+		return nil
 	case errors.Is(err, ErrLeaseLost), err == nil && result.Answer == claim.FinishStale:
 		return d.handBack("the execution lease was lost", minHandBack, errors.Join(ErrLeaseLost, a.err))
 	case err != nil:

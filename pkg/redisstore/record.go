@@ -36,6 +36,7 @@ const (
 	policyCalendar  = 16
 	policyDelay     = 32
 	firingCancelBit = 2
+	firingOwedBit   = 8
 	coldNumbers     = 17
 )
 

@@ -1,4 +1,4 @@
--- mark: record that the tasks of firings are in their queues.
+-- mark: record that the tasks of firings, or of their re-drives, are in their queues.
 --
 -- KEYS[1..15]  the shard, in the order of lib/shard.lua
 -- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
@@ -22,9 +22,11 @@ for i = 5, #ARGV do ids[#ids + 1] = ARGV[i] end
 load_firings(ids)
 for _, id in ipairs(ids) do
   local firing = firings[id]
-  if firing and firing.state == INTENT then
+  local owed = firing and has_bit(firing.flags, TASK_OWED)
+  if owed or firing and firing.state == INTENT then
     local r = get_schedule((split_firing(id)))
-    firing.state = ENQUEUED
+    if firing.state == INTENT then firing.state = ENQUEUED end
+    firing.flags = firing.flags % TASK_OWED
     put_firing(id, firing, r and r.buffered > 0 and math.min(audit_ms, now_ms + WAITED_FOR_MS) or audit_ms)
   end
 end

@@ -1,4 +1,5 @@
--- redrive: raise the number of re-drives of a firing whose task is lost. The caller enqueues it under the new number.
+-- redrive: raise the number of re-drives of a firing whose task is lost. The caller enqueues it under the new number
+-- and marks it; until then the task is owed, and whoever audits it enqueues it under the same number.
 --
 -- KEYS[1..15]  the shard, in the order of lib/shard.lua
 -- ARGV[1..3]   wall_ms, allowance_ms, virtual_ms: see lib/clock.lua
@@ -33,6 +34,7 @@ if firing.token ~= token or lives or firing.state == BUFFERED then return { "STA
 if firing.redrives == expected + 1 then return { "OK", firing.redrives } end
 if firing.redrives ~= expected then return { "STALE", firing.redrives } end
 firing.redrives = expected + 1
+firing.flags = firing.flags % TASK_OWED + TASK_OWED
 if firing.state == WAITING then firing.state = ENQUEUED end
 put_firing(id, firing, audit_ms)
 

@@ -289,6 +289,10 @@ func (w *witness) settled(id claim.FiringID, outcome claim.RunOutcome) {
 // effect is the sink: it refuses tokens smaller than one that it has seen.
 func (w *witness) effect(id claim.FiringID, token claim.Token) {
 	t := w.track(id)
+	granted := func(g *grant) bool { return g.token == token }
+	if !w.sim.c.plain && !slices.ContainsFunc(t.grants, granted) {
+		w.violate("effect without a grant", string(id), "token %d", token)
+	}
 	if token < t.accepted {
 		t.fenced++
 		w.sim.count("effect fenced off")
@@ -316,16 +320,9 @@ func (w *witness) redriven(id claim.FiringID, r claim.RedriveResult) {
 	}
 }
 
-// given up reports whether the queue lost all that the auditors could give it:
-// a task each time, or the auditor died before it enqueued one.
+// given up reports whether the queue lost all that the auditors could give it.
 func (t *track) givenUp() bool {
-	wasted := t.redrives
-	for n := 1; n <= t.redrives; n++ {
-		if t.tasks[t.id.TaskID(n)] {
-			wasted--
-		}
-	}
-	return t.outcome == claim.OutcomeLost && t.lost > 0 && t.lost+wasted > maxRedrives
+	return t.outcome == claim.OutcomeLost && t.lost > maxRedrives
 }
 
 // triggered notes a manual run.

@@ -33,7 +33,7 @@ end
 
 local function start(c, r, firing)
   firing.state, firing.attempt, firing.token, firing.owner = RUNNING, firing.attempt + 1, grant_tokens(1), c.owner
-  firing.worker, firing.lease_ms, firing.begun_ms = c.worker, now_ms + c.lease_ms, now_ms
+  firing.worker, firing.lease_ms, firing.begun_ms, firing.flags = c.worker, now_ms + c.lease_ms, now_ms, firing.flags % TASK_OWED
   put_firing(c.id, firing, firing.lease_ms + c.lease_ms)
   if c.at_ms == r.next_ms then advance(r, c.at_ms, FIRED, 0) end
   runs.begin(r, c.id, firing)

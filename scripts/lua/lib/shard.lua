@@ -29,8 +29,8 @@ local ALLOW, SKIP_OVERLAP, BUFFER_ONE, BUFFER_ALL, CANCEL_OTHER = 0, 1, 2, 3, 4
 local HAS_SKIPS, USES_CALENDAR, HAS_DELAY = 8, 16, 32
 -- States of a firing.
 local INTENT, ENQUEUED, RUNNING, WAITING, BUFFERED = "I", "E", "R", "W", "B"
--- Bits of a firing's flags.
-local RELEASED, CANCEL_ASKED, CLAIMED_AGAIN = 1, 2, 4
+-- Bits of a firing's flags; TASK_OWED is the highest, so that "% TASK_OWED" takes it off.
+local RELEASED, CANCEL_ASKED, CLAIMED_AGAIN, TASK_OWED = 1, 2, 4, 8
 -- Verdicts that scripts give by themselves.
 local FIRED, OVERLAPPED, SKIPPED, SUPERSEDED = 1, 4, 6, 8
 
