@@ -34,13 +34,19 @@ race: redis-server ## every test but the long ones under the race detector
 SEEDS ?= 1000
 FIRST_SEED ?= 1
 
+STORE ?= memory
+
 .PHONY: sim
-sim: ## fleets under seeded faults: make sim SEEDS=5000 FIRST_SEED=1
-	set -o pipefail; $(GO) test ./internal/simtest/storm -run TestSeeds -v -timeout 0 -seeds $(SEEDS) -first-seed $(FIRST_SEED) | grep -v -e '--- PASS' -e '=== '
+sim: ## fleets under seeded faults: make sim SEEDS=5000 FIRST_SEED=1 STORE=lua
+	set -o pipefail; $(GO) test ./internal/simtest/storm -run TestSeeds -v -timeout 0 -seeds $(SEEDS) -first-seed $(FIRST_SEED) -store $(STORE) | grep -v -e '--- PASS' -e '=== '
 
 .PHONY: numbers
 numbers: ## measure the table in docs/GUARANTEES.md anew: make numbers SEEDS=100
 	$(GO) test ./internal/simtest/storm -run TestNumbers -timeout 0 -update -seeds $(SEEDS) -first-seed $(FIRST_SEED)
+
+.PHONY: record
+record: ## put the totals of drawn storms on record in docs/GUARANTEES.md: make record SEEDS=2000
+	$(GO) test ./internal/simtest/storm -run TestSeeds -timeout 0 -record -seeds $(SEEDS) -first-seed $(FIRST_SEED) -store $(STORE)
 
 .PHONY: mutants
 mutants: ## break one rule after the other and see whether the simulation notices

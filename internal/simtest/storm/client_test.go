@@ -50,13 +50,13 @@ func (w *wiring) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// scripted is an error that Redis answers, as the client sees it.
-type scripted string
+// reply is an error that Redis answers, as the client sees it.
+type reply string
 
-func (e scripted) Error() string { return string(e) }
+func (e reply) Error() string { return string(e) }
 
 // RedisError marks it as an answer.
-func (scripted) RedisError() {}
+func (reply) RedisError() {}
 
 func (w *wiring) answer(ctx context.Context, cmd redis.Cmder) error {
 	args := cmd.Args()
@@ -96,7 +96,7 @@ func (w *wiring) answer(ctx context.Context, cmd redis.Cmder) error {
 // script runs one of asynq's scripts, which it tells apart by their text.
 func (w *wiring) script(ctx context.Context, cmd *redis.Cmd, args []any) error {
 	if cmd.Name() == "evalsha" {
-		return scripted("NOSCRIPT No matching script")
+		return reply("NOSCRIPT No matching script")
 	}
 	source, _ := args[1].(string)
 	n, _ := strconv.Atoi(keyCount(args[2]))
@@ -126,7 +126,7 @@ func (w *wiring) script(ctx context.Context, cmd *redis.Cmd, args []any) error {
 			return l, nil
 		})
 		if err == nil && !seen.exists {
-			err = scripted("NOT FOUND")
+			err = reply("NOT FOUND")
 		}
 		if err == nil {
 			cmd.SetVal([]any{string(seen.msg), seen.state, seen.at, ""})

@@ -11,9 +11,10 @@
 // protocol as package memstore has it. These are models: asynq's side of Redis
 // (broker_test.go) and the server that takes tasks from it (consumer_test.go),
 // both after asynq v0.26, with its leases, recovery, unfenced completions,
-// retries that do not happen, and stubs of lost tasks. The scripts of package
-// redisstore do not run here; the contract in package storetest compares them
-// with memstore operation by operation.
+// retries that do not happen, and stubs of lost tasks. The protocol
+// runs in memstore, which the contract in package storetest compares with the
+// scripts operation by operation; with -store lua, and in TestScripts, it is
+// redisstore with its scripts on a miniredis in the bubble (lua_test.go).
 //
 // Every command of a process passes a gate (gate_test.go). There it may be
 // refused, delayed until long after its sender gave up, executed twice, or
@@ -44,6 +45,8 @@
 // own invariants. At the end: an effect for everything that fired, no second
 // one unless an attempt crashed, stood still or lost its store after the first,
 // never a second one under at_most_once, nothing open, nothing queued.
+//
+// golden_test.go replays a few short storms against committed traces.
 //
 // mutants_test.go breaks the rules one by one and wants each to be seen.
 package storm

@@ -34,7 +34,8 @@ type scenario struct {
 	pauses, edits, moves, triggers, remakes         time.Duration
 	workerJump, outage                              time.Duration
 
-	calm bool // no faults: everything fires, in time
+	calm    bool // no faults: everything fires, in time
+	scripts bool // the store is redisstore on miniredis
 }
 
 func (c scenario) jumps() bool { return c.storeJump > 0 || c.workerJump > 0 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/belfryhq/belfry/internal/memstore"
 	"github.com/belfryhq/belfry/pkg/queue"
 	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/belfryhq/belfry/pkg/worker"
@@ -29,17 +28,18 @@ const (
 
 // A sim is one run of a scenario with one seed, inside a bubble.
 type sim struct {
-	t       *testing.T
-	ctx     context.Context
-	c       scenario
-	seed    uint64
-	store   backend // not behind a gate
-	peer    func(wall func() time.Time) backend
-	broker  *broker
-	witness *witness
-	group   sync.WaitGroup // goroutines of processes
-	stray   sync.WaitGroup // commands that are still on their way
-	closing []*redis.Client
+	t        *testing.T
+	ctx      context.Context
+	c        scenario
+	seed     uint64
+	store    backend // not behind a gate
+	peer     func(wall func() time.Time) backend
+	snapshot func() (restore func()) // of the whole store
+	broker   *broker
+	witness  *witness
+	group    sync.WaitGroup // goroutines of processes
+	stray    sync.WaitGroup // commands that are still on their way
+	closing  []*redis.Client
 
 	mu     sync.Mutex // of everything that a script changes at once
 	counts map[string]int
@@ -124,12 +124,9 @@ func newSim(t *testing.T, c scenario, seed uint64) *sim {
 	s := &sim{t: t, ctx: t.Context(), c: c, seed: seed, counts: map[string]int{}, stopped: make(chan struct{})}
 	s.witness, s.broker = newWitness(s), newBroker(s)
 	s.faultEnd = time.Now().Add(c.span)
-	store, err := memstore.New(memstore.Options{Now: s.storeNow, Wall: time.Now})
-	if err != nil {
+	if err := s.open(c.scripts); err != nil {
 		t.Fatal(err)
 	}
-	s.store = store
-	s.peer = func(wall func() time.Time) backend { return store.Peer(wall) }
 	for i := range schedules {
 		if _, err := s.store.Put(s.ctx, s.definition(i), schedule.PutOptions{}); err != nil {
 			t.Fatal(err)

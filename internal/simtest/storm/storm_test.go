@@ -3,6 +3,8 @@ package storm
 import (
 	"flag"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,8 @@ var (
 	firstSeed = flag.Uint64("first-seed", 1, "the first of them")
 	only      = flag.String("only", "", "run this row of the table instead of a drawn scenario")
 	update    = flag.Bool("update", false, "write the table in docs/GUARANTEES.md")
+	storeName = flag.String("store", "memory", "the store: memory, or lua, which is redisstore with its scripts on miniredis")
+	recorded  = flag.Bool("record", false, "write the totals of TestSeeds into docs/GUARANTEES.md")
 	traced    = flag.Bool("trace", false, "print the whole trace of every run")
 )
 
@@ -22,7 +26,9 @@ var (
 func simulate(t *testing.T, c func(seed uint64) scenario, seed uint64) (r result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, c(seed), seed)
+		scenario := c(seed)
+		scenario.scripts = scenario.scripts || *storeName == "lua"
+		s := newSim(t, scenario, seed)
 		s.run()
 		r = s.result
 		r.name = s.c.name
@@ -75,6 +81,9 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	t.Logf("%d seeds: %s", n, sum)
+	if *recorded && *only == "" && !t.Failed() {
+		record(t, &sum)
+	}
 	if *only == "" && n >= 50 {
 		sum.judgeVariety(t)
 	}
@@ -91,6 +100,68 @@ var sometimes = []string{
 	"begin RUN", "begin SETTLED", "begin BUSY", "begin CANCELLED", "begin GONE", "begin UNKNOWN",
 	"finish OK", "finish ALREADY",
 	"outcome succeeded", "outcome cancelled", "outcome unknown",
+}
+
+// record writes the totals into docs/GUARANTEES.md.
+func record(t *testing.T, sum *total) {
+	t.Helper()
+	text, err := os.ReadFile(guarantees)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- record "+*storeName+": begin -->\n", "<!-- record "+*storeName+": end -->"
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place between %q and %q", guarantees, begin, end)
+	}
+	line := fmt.Sprintf("Store %s, seeds %d to %d: %s.\n", *storeName, *firstSeed, *firstSeed+uint64(sum.seeds)-1, sum)
+	if err := os.WriteFile(guarantees, []byte(before+begin+line+end+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// luaRows are rows of the table that the scripts weather too, beside drawn storms.
+var luaRows = []string{"L3", "C1", "F1", "E4", "L4"}
+
+// happensToScripts is what must have happened in the storms over the scripts.
+var happensToScripts = []string{"crash", "pause", "refused", "lost reply", "duplicated command", "echoed command", "delayed command",
+	"store rolled back", "queue rolled back", "task lost", "re-driven", "settled by the auditor", "claimed again", "delivered twice",
+	"schedule deleted", "spec edited", "queue move", "paused", "resumed", "trigger", "begin RUN", "begin SETTLED", "begin BUSY", "finish OK"}
+
+// TestScripts lets the same fleets weather storms with the product's own store:
+// redisstore and its Lua scripts, on a miniredis in the bubble.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	n := 5
+	if testing.Short() || slow {
+		n = 1
+	}
+	var sum total
+	storm := func(name string, seed uint64, c scenario) {
+		c.scripts = true
+		r := simulate(t, func(uint64) scenario { return c }, seed)
+		r.name = "on the scripts, " + name
+		r.report(t, seed)
+		sum.add(r)
+	}
+	for seed := uint64(1); seed <= uint64(n); seed++ {
+		storm("drawn", seed, swarm(seed))
+	}
+	for _, c := range scenarios() {
+		if slices.Contains(luaRows, c.name) && n > 1 {
+			storm(c.name, 1, c)
+		}
+	}
+	t.Logf("%d seeds: %s", sum.seeds, sum)
+	if sum.lost > 0 || sum.repeated != sum.excused {
+		t.Errorf("%d lost and %d run twice without a reason, want none", sum.lost, sum.repeated-sum.excused)
+	}
+	for _, what := range happensToScripts {
+		if n > 1 && sum.counts[what] == 0 {
+			t.Errorf("on the scripts this never happened: %s", what)
+		}
+	}
 }
 
 func (s *total) judgeVariety(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belfryhq/belfry/internal/memstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -53,7 +52,7 @@ func (s *sim) every(what string, mean time.Duration, do func(*dice)) {
 func (s *sim) rollback(d *dice, store, queue bool) {
 	var restore []func()
 	if store {
-		restore = append(restore, s.store.(*memstore.Store).Snapshot())
+		restore = append(restore, s.snapshot())
 	}
 	if queue {
 		restore = append(restore, s.broker.snapshot())
