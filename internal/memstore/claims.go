@@ -271,8 +271,12 @@ func (d *data) moveOn(r *record, c claim.Completion, now time.Time) []claim.Rele
 	r.next, r.notBefore = c.Next, c.NotBefore
 	r.unclaim()
 	limit := r.definition().Limit
+	reached := limit > 0 && r.fired >= limit
+	if reached && c.Decision == claim.DecideOverlap { // it was buffered, and is the last that may fire
+		r.next, r.notBefore = time.Time{}, time.Time{}
+	}
 	_, after := r.compiled.Delay()
-	r.waiting = after && r.next.IsZero() && (limit == 0 || r.fired < limit)
+	r.waiting = after && r.next.IsZero() && !reached
 	r.endProbing()
 	return d.follow(r, now)
 }

@@ -13,6 +13,7 @@ var overlapCases = []testCase{
 	{"an open firing that ends before the decision changes no decision of skip", overlapSkipEnded},
 	{"buffer_one keeps one firing and releases it when the open one ends", overlapBufferOne},
 	{"a release is told again to whoever repeats its finish", overlapReleaseAgain},
+	{"a limit counts what fires: one that meets a full buffer is not among them", overlapLimit},
 	{"buffer_all keeps up to its bound and releases in order", overlapBufferAll},
 	{"a firing is buffered and comes free in one step when nothing is open any more", overlapBufferFree},
 	{"a buffered firing waits while the schedule is paused", overlapBufferPaused},
@@ -73,6 +74,32 @@ func (e *env) buffered() claim.FiringID {
 	c := e.claimOne(claim.ClaimOverlap)
 	e.completes(decided(c, claim.DecideOverlap), claim.CompleteOK)
 	return c.Firing()
+}
+
+func overlapLimit(e *env) {
+	d := every("a", overlap(schedule.OverlapBufferOne))
+	d.Limit = 3
+	e.put(d)
+	first := e.fireNext()
+	run := e.runs(first, "one")
+	second := e.buffered()
+	e.buffered() // and refused, since the buffer is full
+	e.verdicts("a", span(1, 0, 1, 1), span(1, 1, 2, 2), span(4, 1, 3, 3))
+	want(e, "State with two fired", e.status("a").State, schedule.StateActive)
+	e.finishes(run, claim.OutcomeSucceeded, claim.FinishOK)
+	e.released(second)
+	run = e.runs(second, "two")
+	third := e.buffered()
+	status := e.status("a")
+	want(e, "State with three fired", status.State, schedule.StateCompleted)
+	want(e, "Fired", status.Fired, 3)
+	wantTime(e, "NextAt", status.NextAt, time.Time{})
+	e.finishes(run, claim.OutcomeSucceeded, claim.FinishOK)
+	e.released(third)
+	e.runToEnd(third, claim.OutcomeSucceeded)
+	e.advance(period)
+	e.none("after the limit")
+	want(e, "RunCount", e.status("a").RunCount, 3)
 }
 
 func overlapBufferOne(e *env) {

@@ -114,9 +114,11 @@ type Completion struct {
 	Decision    Decision
 	Verdict     schedule.Verdict // with DecideVerdict
 	Why         int
-	Next        time.Time              // next scheduled time; zero: none, the schedule is completed
-	NotBefore   time.Time              // Next with its jitter; zero: due at Next
-	Range       *schedule.VerdictRange // further scheduled times after ScheduledAt that get a verdict with it; may be nil
+	// Next is the next scheduled time; zero: none, the schedule is completed. With
+	// DecideOverlap it is dropped when this one is buffered and reaches the limit.
+	Next      time.Time
+	NotBefore time.Time              // Next with its jitter; zero: due at Next
+	Range     *schedule.VerdictRange // further scheduled times after ScheduledAt that get a verdict with it; may be nil
 }
 
 // Outcome answers one completion.

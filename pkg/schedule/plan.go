@@ -40,8 +40,9 @@ type Planned struct {
 //   - Overlaps: Overlap. Otherwise Push.
 //
 // Next is the scheduled time that follows, later than ScheduledAt and
-// Range.Last. After Push, Advance and Overlap it is zero once the limit is
-// reached. For a schedule with after it is provisional, Now plus the delay,
+// Range.Last. After Push and Advance it is zero once the limit is reached. After
+// Overlap it is not: whether this one fires from the buffer is the store's
+// decision, which drops Next when that reaches the limit. For a schedule with after it is provisional, Now plus the delay,
 // and the store holds it back while the run is open (see [Compiled.Delay]).
 // When exclusions are so dense that the search gives up, Next is an excluded
 // instant, at which the next call goes on. All times are UTC.
@@ -67,7 +68,7 @@ func Plan(c *Compiled, in PlanInput) Planned {
 		return p
 	}
 	if in.Overlaps {
-		return c.fires(in, Planned{Overlap: true})
+		return c.then(Planned{Overlap: true}, c.base(in))
 	}
 	return c.fires(in, Planned{Push: true, Verdict: VerdictFired})
 }
@@ -80,11 +81,9 @@ func (c *Compiled) base(in PlanInput) time.Time {
 	return in.ScheduledAt
 }
 
-// fires completes a plan in which the scheduled time fires, has fired or may
-// fire.
+// fires completes a plan in which the scheduled time fires.
 func (c *Compiled) fires(in PlanInput, p Planned) Planned {
-	mayFire := !p.Overlap || c.definition.Overlap != OverlapSkip
-	if limit := c.definition.Limit; mayFire && limit > 0 && in.Fired+1 >= limit {
+	if limit := c.definition.Limit; limit > 0 && in.Fired+1 >= limit {
 		return p
 	}
 	return c.then(p, c.base(in))

@@ -41,15 +41,14 @@ local function decide(r, c, id, firing, audit_ms)
   advance(r, c.at_ms, verdict, c.why)
 end
 
--- move_on makes the next scheduled time the pending one.
+-- move_on makes the next scheduled time the pending one, unless it was buffered
+-- just now and is the last that may fire.
 local function move_on(r, c, released)
   if c.range then advance_range(r, c.range) end
   r.next_ms, r.not_before_ms = c.next_ms, c.not_before_ms
   set_token(r, 0)
-  if with_delay(r) and not limit_reached(r) then
-    r.next_ms, r.not_before_ms = 0, 0
-  elseif r.next_ms == 0 then
-    set_state(r, COMPLETED)
-  end
+  local waits = with_delay(r) and not limit_reached(r)
+  if waits or c.decision == "O" and limit_reached(r) then r.next_ms, r.not_before_ms = 0, 0 end
+  if r.next_ms == 0 and not waits then set_state(r, COMPLETED) end
   follow(r, released)
 end
