@@ -164,6 +164,26 @@ func TestCommandsOnRedis(t *testing.T) {
 	}
 }
 
+// A namespace that was mistyped stays absent, whatever reads it.
+func TestMistypedNamespace(t *testing.T) {
+	r, server := onRedis(t)
+	r.must("schedule", "create", "a", "--every", "1h", "--type", "log")
+	r.stdin = "schedules: [{id: b, expression: 1h, type: log}]"
+	for line, want := range map[string]int{"schedule list": exitDone, "schedule get a": exitNotFound, "stats": exitDone, "worker list": exitDone,
+		"schedule pause a": exitNotFound, "schedule trigger a": exitNotFound, "schedule history a": exitNotFound, "calendar list": exitDone,
+		"lease list": exitDone, "periodic list": exitDone, "doctor": exitCondition, "doctor --fix": exitCondition, "events": exitDone,
+		"export": exitDone, "apply -f - --plan": exitDone, "schedule delete a --yes": exitNotFound} {
+		if got := r.run(append(strings.Fields(line), "--namespace", "typo")...); got.code != want {
+			t.Errorf("%s --namespace typo: exit %d, want %d: %s", line, got.code, want, got.stderr)
+		}
+	}
+	client := redis.NewClient(redistest.Options(server.Addr()))
+	t.Cleanup(func() { _ = client.Close() })
+	if keys, err := client.Keys(t.Context(), "belfry:{typo:*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("these were created: %q, %v", keys, err)
+	}
+}
+
 // Calendars of a file are stored for the schedules of the same file.
 func TestCalendarsOnRedis(t *testing.T) {
 	r, _ := onRedis(t)

@@ -26,7 +26,7 @@ func (s *Store) StartBackfill(ctx context.Context, request claim.BackfillRequest
 	if request.ID == "" {
 		request.ID = rand.Text()
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.Backfill{}, err
 	}
@@ -104,7 +104,7 @@ func readBackfill(field, text string) (claim.Backfill, error) {
 // Backfill returns where a backfill stands.
 func (s *Store) Backfill(ctx context.Context, id schedule.ID, backfill string) (claim.Backfill, error) {
 	doing := fmt.Sprintf("read backfill %q of %q", backfill, id)
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.Backfill{}, err
 	}
@@ -137,7 +137,7 @@ func (s *Store) ResumeBackfill(ctx context.Context, id schedule.ID, backfill str
 }
 
 func (s *Store) haltBackfill(ctx context.Context, doing string, id schedule.ID, backfill string, halt bool) (claim.Backfill, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.Backfill{}, err
 	}
@@ -155,7 +155,7 @@ func (s *Store) haltBackfill(ctx context.Context, doing string, id schedule.ID, 
 
 // DueBackfills names backfills whose next step may run.
 func (s *Store) DueBackfills(ctx context.Context, request claim.DueBackfillsRequest) (claim.BackfillBatch, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.BackfillBatch{}, err
 	}
@@ -187,7 +187,7 @@ func (s *Store) StepBackfill(ctx context.Context, step claim.BackfillStep) (clai
 	if len(step.Open) > claim.MaxBackfillOpen {
 		return claim.BackfillResult{}, &schedule.FieldError{Field: "open", Value: fmt.Sprint(len(step.Open)), Allowed: fmt.Sprintf("at most %d scheduled times", claim.MaxBackfillOpen)}
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.BackfillResult{}, err
 	}

@@ -112,7 +112,7 @@ func (c change) action() schedule.CalendarAction {
 
 // CalendarUsers returns the schedules that name a calendar.
 func (s *Store) CalendarUsers(ctx context.Context, name string) ([]schedule.ID, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, err
 	}

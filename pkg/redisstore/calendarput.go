@@ -209,7 +209,7 @@ func (s *Store) FinishCalendars(ctx context.Context) error {
 
 // foreseeCalendars says what PutCalendars would do.
 func (s *Store) foreseeCalendars(ctx context.Context, calendars []schedule.Calendar, options schedule.CalendarOptions) (schedule.CalendarResult, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return schedule.CalendarResult{}, err
 	}

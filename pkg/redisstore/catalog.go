@@ -56,7 +56,7 @@ func (s *Store) getMany(ctx context.Context, doing string, ids []schedule.ID) (m
 
 // find reads those that exist.
 func (s *Store) find(ctx context.Context, doing string, ids []schedule.ID) (map[schedule.ID]*observed, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, err
 	}

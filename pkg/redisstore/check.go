@@ -24,7 +24,7 @@ type Violation string
 // for tests and for doctors: it costs by what exists, and what changes while
 // it reads may look broken.
 func (s *Store) Check(ctx context.Context) ([]Violation, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func checkTerm(field string, term time.Duration) error {
 
 // ClaimDue grants due schedules, oldest first.
 func (s *Store) ClaimDue(ctx context.Context, request claim.ClaimRequest) (claim.Batch, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.Batch{}, err
 	}
@@ -126,7 +126,7 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, holds []claim.Hold
 	if err := checkTerm("ttl", ttl); err != nil {
 		return nil, err
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, holds []claim.Hold
 // Complete settles claims. When a batch spans shards and one fails, the error
 // says nothing about the others: complete all of them again.
 func (s *Store) Complete(ctx context.Context, request claim.CompleteRequest) (claim.CompleteResult, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.CompleteResult{}, err
 	}
@@ -206,7 +206,7 @@ func completion(c *claim.Completion) ([]any, error) {
 
 // Release hands a claim back.
 func (s *Store) Release(ctx context.Context, release claim.Release) (bool, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return false, err
 	}

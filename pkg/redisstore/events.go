@@ -23,7 +23,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]schedul
 	if limit < 1 || limit > maxEvents {
 		return nil, "", &schedule.FieldError{Field: "limit", Value: strconv.Itoa(limit), Allowed: "1 to " + strconv.Itoa(maxEvents)}
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, "", err
 	}

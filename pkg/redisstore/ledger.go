@@ -22,7 +22,7 @@ func (s *Store) openFiring(ctx context.Context, id claim.FiringID) (*layout, sch
 	if err != nil {
 		return nil, "", err
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	return l, firing.Schedule, err
 }
 
@@ -53,7 +53,7 @@ func (s *Store) Heartbeat(ctx context.Context, lease time.Duration, runs []claim
 	if err := checkTerm("lease", lease); err != nil {
 		return nil, err
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Store) Finish(ctx context.Context, request claim.FinishRequest) (claim.
 
 // Mark records that tasks are in their queues.
 func (s *Store) Mark(ctx context.Context, auditAfter time.Duration, firings []claim.FiringID) error {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Store) Mark(ctx context.Context, auditAfter time.Duration, firings []cl
 
 // Audit returns overdue firings of a shard and hides them for a while.
 func (s *Store) Audit(ctx context.Context, request claim.AuditRequest) (claim.AuditBatch, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return claim.AuditBatch{}, err
 	}
@@ -203,7 +203,7 @@ func (s *Store) Settle(ctx context.Context, request claim.SettleRequest) (claim.
 // Runs returns the run log of a schedule, newest first.
 func (s *Store) Runs(ctx context.Context, id schedule.ID, limit int) ([]claim.RunRecord, error) {
 	doing := fmt.Sprintf("read the runs of %q", id)
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (s *Store) List(ctx context.Context, options schedule.ListOptions) (schedul
 	if options.Limit == 0 {
 		options.Limit = defaultPage
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return schedule.Page{}, err
 	}

@@ -15,7 +15,7 @@ func (s *Store) Firings(ctx context.Context, ids []claim.FiringID) (map[claim.Fi
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
 	}

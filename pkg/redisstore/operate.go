@@ -29,7 +29,7 @@ type pauseNote struct {
 // Pause stops new claims of a schedule.
 func (s *Store) Pause(ctx context.Context, id schedule.ID, options schedule.PauseOptions) (schedule.PauseResult, error) {
 	doing := fmt.Sprintf("pause %q", id)
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return schedule.PauseResult{}, err
 	}
@@ -95,7 +95,7 @@ func (s *Store) findOpen(ctx context.Context, doing string, l *layout, id schedu
 // Resume lets a paused or disabled schedule go on.
 func (s *Store) Resume(ctx context.Context, id schedule.ID, options schedule.ResumeOptions) (schedule.ResumeResult, error) {
 	doing := fmt.Sprintf("resume %q", id)
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return schedule.ResumeResult{}, err
 	}
@@ -159,7 +159,7 @@ func (s *Store) Trigger(ctx context.Context, id schedule.ID, options schedule.Tr
 	if err := schedule.ValidateRequestID(options.RequestID); err != nil {
 		return schedule.TriggerResult{}, err
 	}
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return schedule.TriggerResult{}, err
 	}
@@ -181,7 +181,7 @@ func (s *Store) Trigger(ctx context.Context, id schedule.ID, options schedule.Tr
 // Remove deletes a schedule.
 func (s *Store) Remove(ctx context.Context, id schedule.ID, options schedule.RemoveOptions) (bool, error) {
 	doing := fmt.Sprintf("remove %q", id)
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -206,7 +206,7 @@ const statsScanned = 200
 
 // Stats sums up the namespace.
 func (s *Store) Stats(ctx context.Context) (schedule.Stats, error) {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return schedule.Stats{}, err
 	}

@@ -82,7 +82,7 @@ func (s *Store) preparePut(definition schedule.Schedule, options schedule.PutOpt
 
 // Put creates the schedule or replaces its definition.
 func (s *Store) Put(ctx context.Context, definition schedule.Schedule, options schedule.PutOptions) (schedule.PutResult, error) {
-	l, err := s.open(ctx)
+	l, err := s.openToPut(ctx, options)
 	if err != nil {
 		return schedule.PutResult{}, err
 	}
@@ -95,6 +95,14 @@ func (s *Store) Put(ctx context.Context, definition schedule.Schedule, options s
 		return schedule.PutResult{}, err
 	}
 	return s.put(ctx, l, p)
+}
+
+// openToPut creates a namespace unless nothing is to be written.
+func (s *Store) openToPut(ctx context.Context, options schedule.PutOptions) (*layout, error) {
+	if options.DryRun {
+		return s.peek(ctx)
+	}
+	return s.open(ctx)
 }
 
 // put reads, plans and writes, again when the schedule moved in between.

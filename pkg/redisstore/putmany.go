@@ -15,7 +15,7 @@ const putAtOnce = 500
 
 // PutMany is Put for many, in pipelines; each takes effect on its own.
 func (s *Store) PutMany(ctx context.Context, definitions []schedule.Schedule, options schedule.PutOptions) ([]schedule.PutResult, error) {
-	l, err := s.open(ctx)
+	l, err := s.openToPut(ctx, options)
 	if err != nil {
 		return nil, err
 	}

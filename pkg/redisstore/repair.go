@@ -144,7 +144,7 @@ var parts = []part{
 // Step goes on with the repair. After an error it may be called again: the same
 // step is repeated.
 func (r *Repair) Step(ctx context.Context) (RepairStep, error) {
-	l, err := r.store.open(ctx)
+	l, err := r.store.peek(ctx)
 	if err != nil {
 		return RepairStep{}, err
 	}

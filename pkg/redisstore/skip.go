@@ -25,7 +25,7 @@ func (s *Store) Unskip(ctx context.Context, id schedule.ID, at time.Time) error 
 }
 
 func (s *Store) skip(ctx context.Context, doing string, id schedule.ID, at time.Time, on bool) error {
-	l, err := s.open(ctx)
+	l, err := s.peek(ctx)
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,8 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 // Namespace returns the namespace.
 func (s *Store) Namespace() string { return s.options.Namespace }
 
-// Shards returns the number of shards of the namespace.
+// Shards returns the number of shards of the namespace, and creates that when it
+// is not there: it is what a worker begins with.
 func (s *Store) Shards(ctx context.Context) (int, error) {
 	l, err := s.open(ctx)
 	if err != nil {
@@ -124,16 +125,42 @@ func (s *Store) Shards(ctx context.Context) (int, error) {
 	return len(l.keys), nil
 }
 
-// open returns the configuration, and reads or creates it the first time.
+// open returns the configuration, and reads or creates it the first time. It is
+// for those who are about to put something into the namespace: workers, and
+// writers of schedules and calendars.
 func (s *Store) open(ctx context.Context) (*layout, error) {
 	if l := s.layout.Load(); l != nil {
 		return l, nil
 	}
-	const doing = "read the configuration"
-	stored, err := s.run(ctx, doing, lua.Configure, []string{s.keys.configuration()}, format, s.options.Shards)
+	stored, err := s.run(ctx, readingConfiguration, lua.Configure, []string{s.keys.configuration()}, format, s.options.Shards)
 	if err != nil {
 		return nil, err
 	}
+	return s.configured(stored)
+}
+
+// peek is open for everybody else: it creates nothing. A namespace that is not
+// there, such as one that was mistyped, looks like an empty one, until somebody
+// creates it.
+func (s *Store) peek(ctx context.Context) (*layout, error) {
+	if l := s.layout.Load(); l != nil {
+		return l, nil
+	}
+	fields, err := s.client.HMGet(ctx, s.keys.configuration(), "fmt", "shards").Result()
+	if err != nil {
+		return nil, wrap(readingConfiguration, err)
+	}
+	if fields[0] == nil && fields[1] == nil {
+		return s.layoutOf(int64(s.options.Shards)), nil
+	}
+	return s.configured(newReply(fields))
+}
+
+const readingConfiguration = "read the configuration"
+
+// configured reads a stored configuration and keeps it.
+func (s *Store) configured(stored reply) (*layout, error) {
+	const doing = readingConfiguration
 	if name, _ := stored.at(0).(string); name == restoring {
 		return nil, fmt.Errorf("redisstore: %s: namespace %q: wait, or run the restore again: %w", doing, s.options.Namespace, ErrRestoring)
 	}
@@ -145,12 +172,16 @@ func (s *Store) open(ctx context.Context) (*layout, error) {
 		return nil, fmt.Errorf("redisstore: %s: namespace %q has format %d, this program knows %d: %w",
 			doing, s.options.Namespace, storedFormat, format, ErrNewerFormat)
 	}
+	s.layout.CompareAndSwap(nil, s.layoutOf(shards))
+	return s.layout.Load(), nil
+}
+
+func (s *Store) layoutOf(shards int64) *layout {
 	l := &layout{}
 	for shard := range int(shards) {
 		l.keys = append(l.keys, s.keys.shard(shard))
 	}
-	s.layout.CompareAndSwap(nil, l)
-	return s.layout.Load(), nil
+	return l
 }
 
 func (l *layout) shardOf(id schedule.ID) int { return shardOf(id, len(l.keys)) }

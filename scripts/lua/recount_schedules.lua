@@ -41,8 +41,10 @@ end
 answer[1] = 1
 redis.call("HDEL", META, "recount")
 for _, name in ipairs(COUNTERS) do
-  if tonumber(redis.call("HGET", META, name) or "0") ~= sums[name] then answer[#answer + 1] = name end
-  redis.call("HSET", META, name, decimal(sums[name]))
+  if tonumber(redis.call("HGET", META, name) or "0") ~= sums[name] then
+    answer[#answer + 1] = name
+    redis.call("HSET", META, name, decimal(sums[name]))
+  end
   redis.call("HDEL", META, "recount_" .. name)
 end
 return answer
