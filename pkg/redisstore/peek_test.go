@@ -47,7 +47,7 @@ func TestReadsCreateNothing(t *testing.T) {
 			must("Runs", err, schedule.ErrNotFound)
 			_, err = s.Pause(ctx, "a", schedule.PauseOptions{})
 			must("Pause", err, schedule.ErrNotFound)
-			_, err = s.Resume(ctx, "a")
+			_, err = s.Resume(ctx, "a", schedule.ResumeOptions{})
 			must("Resume", err, schedule.ErrNotFound)
 			_, err = s.Trigger(ctx, "a", schedule.TriggerOptions{})
 			must("Trigger", err, schedule.ErrNotFound)
