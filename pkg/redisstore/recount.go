@@ -141,12 +141,13 @@ func (r *Repair) readLedger(ctx context.Context, key string) (map[string][]strin
 
 // recountSchedules counts schedules by state, and ends a shard.
 func (r *Repair) recountSchedules(ctx context.Context, l *layout) (RepairStep, error) {
-	answer, err := r.store.run(ctx, "repair", lua.RecountSchedules, l.keys[r.shard], r.limit)
+	answer, err := r.store.run(ctx, "repair", lua.RecountSchedules, l.keys[r.shard], r.limit, r.counted)
 	if err != nil {
 		return RepairStep{}, err
 	}
 	step := RepairStep{Looked: r.limit}
-	for i := 1; i < len(answer.values); i++ {
+	r.counted = answer.text(1)
+	for i := 2; i < len(answer.values); i++ {
 		step.Repaired = append(step.Repaired, Repaired{Name: answer.text(i), Key: "meta"})
 	}
 	if answer.number(0) == 1 {

@@ -51,6 +51,7 @@ type Repair struct {
 	part     int
 	cursor   uint64   // of a scan
 	name     string   // of the index of names
+	counted  string   // the schedule that the recount of states has come to
 	pending  []string // scanned and not looked at; with hashes a value follows each
 	ledger   ledgerCount
 	suspects map[string]bool // schedules whose counts may be off

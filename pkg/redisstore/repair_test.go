@@ -209,25 +209,28 @@ func (b *bench) stored() []string {
 	return all
 }
 
-// TestRepairCountsAnew spoils the counts inside records, which no index tells.
+// spoilCounts spoils the counts inside records, which no index tells.
+func (b *bench) spoilCounts() {
+	b.t.Helper()
+	spoil := func(id, name, field string, at int, to string) {
+		key := b.key(schedule.ID(id), name)
+		parts := strings.Split(b.client.HGet(b.t.Context(), key, field).Val(), "|")
+		parts[at] = to
+		b.client.HSet(b.t.Context(), key, field, strings.Join(parts, "|"))
+	}
+	const open, buffered = 8, 9
+	spoil("s0-0", "st", "s0-0", open, "17")
+	spoil("s1-0", "st", "s1-0", open, "0")
+	spoil("s2-0", "st", "s2-0", buffered, "0")
+	spoil("s3-0", "st", "s3-0", buffered, "9")
+	spoil("s1-1", "bf", "s1-1:b", 13, "2")
+}
+
+// TestRepairCountsAnew finds counts that the ledger contradicts.
 func TestRepairCountsAnew(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		b.furnish()
-		spoil := func(id string, field int, to string) {
-			key := b.key(schedule.ID(id), "st")
-			parts := strings.Split(b.client.HGet(t.Context(), key, id).Val(), "|")
-			parts[field] = to
-			b.client.HSet(t.Context(), key, id, strings.Join(parts, "|"))
-		}
-		const open, buffered = 8, 9
-		spoil("s0-0", open, "17")
-		spoil("s1-0", open, "0")
-		spoil("s2-0", buffered, "0")
-		spoil("s3-0", buffered, "9")
-		backfill := b.key("s1-1", "bf")
-		parts := strings.Split(b.client.HGet(t.Context(), backfill, "s1-1:b").Val(), "|")
-		parts[13] = "2" // open
-		b.client.HSet(t.Context(), backfill, "s1-1:b", strings.Join(parts, "|"))
+		b.spoilCounts()
 		if violations, err := b.Check(t.Context()); err != nil || len(violations) < 5 {
 			t.Fatalf("Check found only %q, %v", violations, err)
 		}

@@ -10,7 +10,7 @@
 --
 -- Returns  {OK | CONFLICT, version, change, ...}: change is what calq holds for a calendar; "" when it is stored
 --          like that, or is not there to be deleted, and nothing is left to do
--- Resend   the same, unless another call came in between
+-- Resend   the same, unless another call came in between; CONFLICT is for a version that others raised, not this call
 -- Writes   conf, cal, calq
 -- Cost     O(calendars)
 
@@ -27,7 +27,8 @@ local function is_wanted(definition, stored, pending)
 end
 
 -- Decide.
-if expected ~= "" and tonumber(expected) ~= version then return { "CONFLICT", version } end
+local mine = string.format("%.0f|%s|", version, started_ms)
+local repeated = false
 for i = 3, #ARGV, 2 do
   local name, definition = ARGV[i], ARGV[i + 1]
   local stored = redis.call("HGET", definitions, name)
@@ -37,8 +38,11 @@ for i = 3, #ARGV, 2 do
     change = string.format("%.0f|%s|%s", version + 1, started_ms, kind)
     wanted[#wanted + 1] = { name = name, definition = definition, change = change }
   end
+  repeated = repeated or string.sub(change, 1, #mine) == mine
   answer[#answer + 1] = change
 end
+local conflict = expected ~= "" and tonumber(expected) ~= version
+if conflict and (#wanted > 0 or not repeated) then return { "CONFLICT", version } end
 
 -- Apply.
 for _, w in ipairs(wanted) do

@@ -15,6 +15,7 @@ package lua
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -61,10 +62,27 @@ var (
 	Trigger       = load("trigger")
 )
 
+// all are the scripts by name.
+var all = map[string]*redis.Script{}
+
+// All returns every script by its name, and what its header says. It is for
+// tests and tools; the map is the caller's.
+func All() (scripts map[string]*redis.Script, headers map[string]string) {
+	headers = map[string]string{}
+	for name := range all {
+		text := source(name + ".lua")
+		header, _, _ := strings.Cut(text, "\n-- @include")
+		headers[name] = header
+	}
+	return maps.Clone(all), headers
+}
+
 // load returns a script with its includes. A missing file panics when the
 // program starts: the set is fixed when it is built, so a test sees it first.
 func load(name string) *redis.Script {
-	return redis.NewScript(source(name + ".lua"))
+	script := redis.NewScript(source(name + ".lua"))
+	all[name] = script
+	return script
 }
 
 // source returns the text of a file with its includes replaced.

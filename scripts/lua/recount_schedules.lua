@@ -1,22 +1,25 @@
 -- recount_schedules: count the schedules of a shard again, some at a time, while others change them.
 --
 -- KEYS[1..15]  the shard, in the order of lib/shard.lua
--- ARGV[1]  limit  schedules of one call
+-- ARGV[1]  limit   schedules of one call
+-- ARGV[2]  cursor  that the last answer named, "" at first
 --
--- Returns  {1 the counters are what was counted | 0 call again, counter that was wrong, ...}
---          Up to the ID that the recount has come to, every change is counted there as well: see lib/count.lua
--- Resend   counts some more
+-- Returns  {1 the counters are what was counted | 0 call again, cursor, counter that was wrong, ...}
+--          When another caller went on, 0 and where it is, or 1 when it ended. Up to the ID that the recount has
+--          come to, every change is counted there as well: see lib/count.lua
+-- Resend   the same, but names no counter again
 -- Writes   meta
 -- Cost     O(limit)
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
 -- @include lib/count.lua
 
-local limit, ids, sums, answer = tonumber(ARGV[1]), {}, {}, { 0 }
+local limit, ids, sums, answer = tonumber(ARGV[1]), {}, {}, { 0, "" }
 local function add(name, n) sums[name] = sums[name] + n end
 
 -- Decide.
 local cursor = redis.call("HGET", META, "recount") or ""
+if cursor ~= ARGV[2] then return { cursor == "" and 1 or 0, cursor } end
 local members = redis.call("ZRANGEBYLEX", LABEL, "(\1" .. cursor, "(\2", "LIMIT", 0, limit)
 for _, name in ipairs(COUNTERS) do
   sums[name] = tonumber(redis.call("HGET", META, "recount_" .. name) or "0")
@@ -36,6 +39,7 @@ end
 if #ids == limit then
   redis.call("HSET", META, "recount", ids[#ids])
   for _, name in ipairs(COUNTERS) do redis.call("HSET", META, "recount_" .. name, decimal(sums[name])) end
+  answer[2] = ids[#ids]
   return answer
 end
 answer[1] = 1
