@@ -45,6 +45,9 @@ func (w *twin) modelSchedule(id schedule.ID) schedule.Schedule {
 	if w.chance(3) && id != "after" {
 		s.Except = []schedule.Window{{Calendar: modelCalendar}}
 	}
+	if w.chance(4) {
+		s.Limit = int64(1 + w.random.IntN(6))
+	}
 	s.Paused = w.chance(10)
 	return s
 }

@@ -35,6 +35,11 @@ type Stores struct {
 	Events    schedule.EventLog  // nil: events are not tested
 	Firings   claim.FiringReader // nil: looking at firings is not tested
 
+	Periodic claim.PeriodicStore // nil: the model leaves periodic tasks out; see Periodic
+
+	// Repair returns an error when it found something to repair. nil: there is
+	// nothing that could need it.
+	Repair func(ctx context.Context) error
 	// Check returns an error when an invariant of the stored data is broken:
 	// indexes that disagree, counts that are off. nil: not checked.
 	Check func(ctx context.Context) error

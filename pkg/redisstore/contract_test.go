@@ -24,7 +24,8 @@ func open(backend redistest.Backend) storetest.Backend {
 				t.Fatal(err)
 			}
 			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Waker: s, Roster: s,
-				Backfills: s, Skipper: s, Events: s, Firings: s, Check: invariants(s), Calendars: s, Peer: stores}
+				Backfills: s, Skipper: s, Events: s, Firings: s, Check: invariants(s), Calendars: s,
+				Periodic: s.Periodic(), Repair: whole(s), Peer: stores}
 		}
 		return stores(nil)
 	}
@@ -42,6 +43,17 @@ func invariants(s *redisstore.Store) func(ctx context.Context) error {
 }
 
 // B046: every script on every backend, a Cluster among them.
+// whole returns an error when something needed a repair.
+func whole(s *redisstore.Store) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		found, err := s.RepairAll(ctx)
+		if len(found) > 0 {
+			err = errors.Join(err, fmt.Errorf("%v were repaired", found))
+		}
+		return err
+	}
+}
+
 func TestContract(t *testing.T) {
 	for _, backend := range redistest.Backends() {
 		t.Run(backend.Name, func(t *testing.T) { storetest.Run(t, open(backend)) })

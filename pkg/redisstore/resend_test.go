@@ -309,7 +309,7 @@ func (w *witness) open(t *testing.T, now func() time.Time) storetest.Stores {
 			t.Fatal(err)
 		}
 		return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Roster: s, Check: invariants(s),
-			Backfills: s, Skipper: s, Events: s, Firings: s, Calendars: s, Peer: stores}
+			Backfills: s, Skipper: s, Events: s, Firings: s, Calendars: s, Periodic: s.Periodic(), Repair: whole(s), Peer: stores}
 	}
 	return stores(nil)
 }

@@ -10,5 +10,6 @@ end
 -- score_of is a score as a number, nil when there is none.
 local function score_of(key, member)
   local score = redis.call("ZSCORE", key, member)
-  return score and (tonumber(score) or math.huge) -- "inf"
+  if not score then return nil end
+  return tonumber(score) or math.huge -- "inf"
 end
