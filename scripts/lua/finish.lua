@@ -50,7 +50,8 @@ end
 local function decide(c)
   local r, firing = get_schedule(c.schedule), get_firing(c.id)
   if r and r.generation ~= c.generation then r = false end
-  if not firing then
+  if not firing or not r then
+    if firing then drop_firing(c.id) end
     if r then repeat_release(r, c.released) end
     return "ALREADY"
   end
@@ -58,15 +59,13 @@ local function decide(c)
   local stays_open = c.outcome == "retrying" or c.outcome == "handed_back"
   if stays_open and firing.state ~= RUNNING then return "OK" end
   if c.outcome == "handed_back" then
-    if r then runs.unbegin(r, c.id, firing) end
+    runs.unbegin(r, c.id, firing)
     firing.attempt = firing.attempt - 1
     return put_back(c, firing, ENQUEUED, now_ms)
   end
-  if r then end_run(r, c.id, firing, c, c.run_log) end
+  end_run(r, c.id, firing, c, c.run_log)
   if c.outcome == "retrying" then return put_back(c, firing, WAITING, now_ms + c.retry_ms) end
-  if r then return close_firing(r, c.id, firing, c.outcome, c.released) and "DISABLED" or "OK" end
-  drop_firing(c.id)
-  return "OK"
+  return close_firing(r, c.id, firing, c.outcome, c.released) and "DISABLED" or "OK"
 end
 
 -- Decide.
