@@ -42,7 +42,6 @@ func invariants(s *redisstore.Store) func(ctx context.Context) error {
 	}
 }
 
-// B046: every script on every backend, a Cluster among them.
 // whole returns an error when something needed a repair.
 func whole(s *redisstore.Store) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
@@ -54,6 +53,7 @@ func whole(s *redisstore.Store) func(ctx context.Context) error {
 	}
 }
 
+// B046: every script on every backend, a Cluster among them.
 func TestContract(t *testing.T) {
 	for _, backend := range redistest.Backends() {
 		t.Run(backend.Name, func(t *testing.T) { storetest.Run(t, open(backend)) })
