@@ -86,3 +86,25 @@ func TestHistorySelects(t *testing.T) {
 		}
 	}
 }
+
+func TestPauseAndResumeAll(t *testing.T) {
+	r := newRig(t)
+	for _, id := range []string{"a", "b", "c"} {
+		r.must("schedule", "create", id, "--every", "1h", "--type", "log")
+	}
+	if got := r.must("schedule", "pause", "--all", "--reason", "maintenance", "-o", "name"); got.stdout != "a\nb\nc\n" {
+		t.Errorf("pause --all: %q", got.stdout)
+	}
+	if got := r.must("schedule", "list", "--state", "active", "-o", "name"); got.stdout != "" {
+		t.Errorf("still active: %q", got.stdout)
+	}
+	for _, args := range [][]string{{"a", "--all"}, {"--all", "-l", "team=x"}} {
+		if got := r.run(append([]string{"schedule", "resume"}, args...)...); got.code != exitUsage {
+			t.Errorf("resume %v: exit %d", args, got.code)
+		}
+	}
+	r.must("schedule", "resume", "--all", "--catch-up", "none")
+	if got := r.must("schedule", "list", "--state", "active", "-o", "name"); got.stdout != "a\nb\nc\n" {
+		t.Errorf("resumed: %q", got.stdout)
+	}
+}

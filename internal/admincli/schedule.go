@@ -19,10 +19,19 @@ func newSchedule(s *session) *cobra.Command {
 
 // targets are the schedules that a command acts on: named, or selected by
 // label.
-type targets struct{ selector []string }
+type targets struct {
+	selector []string
+	all      bool
+}
 
 func (t *targets) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&t.selector, "selector", "l", nil, "those with this label, as k=v; several must all match")
+}
+
+// registerAll is for commands that may act on every schedule.
+func (t *targets) registerAll(cmd *cobra.Command) {
+	t.register(cmd)
+	cmd.Flags().BoolVar(&t.all, "all", false, "every schedule of the namespace")
 }
 
 // find returns the entries in the order of the arguments, or by ID. It fails
@@ -30,6 +39,12 @@ func (t *targets) register(cmd *cobra.Command) {
 func (t *targets) find(s *session, args []string) ([]schedule.Entry, error) {
 	if len(args) > 0 && len(t.selector) > 0 {
 		return nil, usageErrorf("give names or --selector, not both")
+	}
+	if t.all {
+		if len(args) > 0 || len(t.selector) > 0 {
+			return nil, usageErrorf("--all is every schedule: give no names and no --selector")
+		}
+		return s.all(schedule.ListOptions{})
 	}
 	if len(t.selector) > 0 {
 		labels, err := parseLabels("selector", t.selector)

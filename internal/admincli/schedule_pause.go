@@ -20,17 +20,18 @@ type pauseFlags struct {
 func newPause(s *session) *cobra.Command {
 	f := &pauseFlags{}
 	cmd := &cobra.Command{
-		Use: "pause NAME... | -l k=v", Short: "Stop a schedule from firing until it is resumed",
+		Use: "pause NAME... | -l k=v | --all", Short: "Stop a schedule from firing until it is resumed",
 		Long: `Pause schedules. After it returns no new scheduled time is claimed; what was
 claimed or queued before still runs and is listed. A pause survives apply and
 restarts. With --until or --for it ends by itself.`,
 		Example: `  admin schedule pause nightly-report --reason 'database move'
   admin schedule pause nightly-report cache-warm --for 2h
-  admin schedule pause -l team=billing --until '2027-01-04 09:00'`,
+  admin schedule pause -l team=billing --until '2027-01-04 09:00'
+  admin schedule pause --all --for 30m --reason maintenance`,
 		ValidArgsFunction: s.completeIDs,
 		RunE:              func(_ *cobra.Command, args []string) error { return s.pause(f, args) },
 	}
-	f.register(cmd)
+	f.registerAll(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show which would be paused, change nothing")
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for whoever looks at it later")
 	cmd.Flags().StringVar(&f.until, "until", "", "resume by itself at this time, such as 'tomorrow 9am' (UTC, or in --tz)")

@@ -20,7 +20,7 @@ const (
 func newResume(s *session) *cobra.Command {
 	f := &resumeFlags{}
 	cmd := &cobra.Command{
-		Use: "resume NAME... | -l k=v", Short: "Let a paused or disabled schedule fire again",
+		Use: "resume NAME... | -l k=v | --all", Short: "Let a paused or disabled schedule fire again",
 		Long: `Resume schedules. It ends a pause, enables what too many failures had disabled,
 and clears the count of failures in a row. What was missed meanwhile is treated
 as the schedule's missed policy says; with --catch-up none nothing of it fires,
@@ -31,7 +31,7 @@ and admin schedule why says that it was paused.`,
 		ValidArgsFunction: s.completeIDs,
 		RunE:              func(_ *cobra.Command, args []string) error { return s.resume(f, args) },
 	}
-	f.register(cmd)
+	f.registerAll(cmd)
 	cmd.Flags().StringVar(&f.catchUp, "catch-up", catchUpPolicy, "policy: the missed policy decides; none: nothing fires of what was missed")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would fire next, change nothing")
 	return cmd

@@ -186,7 +186,7 @@ func (m *Model) body() []line {
 		return m.list([]column{{"SCHEDULE", max(20, m.width/4), false}, {"OUTCOME", 9, false}, {"ENDED", 8, false}, {"TOOK", 8, true},
 			{"WORKER", max(12, m.width/8), true}, {"ERROR", 0, false}}, m.runRows())
 	}
-	return m.list([]column{{"SCHEDULE", max(20, m.width/4), false}, {"STATE", 9, false}, {"NEXT", 9, false}, {"LAST", max(14, min(20, m.width/6)), false},
+	return m.list([]column{{"SCHEDULE", max(20, m.width/4), false}, {"STATE", 9, false}, {"NEXT", 10, false}, {"LAST", max(14, min(20, m.width/6)), false},
 		{"WHEN", 0, true}}, m.scheduleRows())
 }
 
