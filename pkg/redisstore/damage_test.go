@@ -143,3 +143,63 @@ func TestADamagedFiringStopsNoOther(t *testing.T) {
 		}
 	})
 }
+
+// TestANumberOutOfBoundsStopsNoOther gives every number of a record a value
+// that scripts cannot compute with and callers cannot read.
+func TestANumberOutOfBoundsStopsNoOther(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		defer b.wipe()
+		b.put(every10("good"))
+		var want []schedule.ID
+		for field := range 28 { // 11 before the range and the queue, 17 behind them
+			for name, number := range map[string]string{"plus": "1" + strings.Repeat("0", 30), "minus": "-1" + strings.Repeat("0", 30), "huge": strings.Repeat("9", 400)} {
+				id := schedule.ID(fmt.Sprintf("n%d.%s", field, name))
+				b.put(every10(id))
+				key := b.key(id, "st")
+				numbers := strings.Split(b.client.HGet(t.Context(), key, string(id)).Val(), "|")
+				numbers = append(numbers[:13], strings.Split(strings.Repeat("0|", 17)+"|", "|")...)
+				if at := field; at < 11 {
+					numbers[at] = number
+				} else {
+					numbers[at+2] = number
+				}
+				b.client.HSet(t.Context(), key, string(id), strings.Join(numbers, "|"))
+				want = append(want, id)
+			}
+		}
+		slices.Sort(want)
+		b.clock.Add(10 * time.Second)
+		claimed, damaged := b.claimDamaged()
+		if !slices.Equal(claimed, []schedule.ID{"good"}) || !slices.Equal(damaged, want) {
+			t.Fatalf("claimed %v, damaged %d %v; want good and all %d", claimed, len(damaged), damaged, len(want))
+		}
+		for _, id := range want {
+			if entry, err := b.Get(t.Context(), id); err != nil || entry.Invalid == nil {
+				t.Errorf("Get(%s) = %+v, %v; want an invalid entry", id, entry, err)
+			}
+			if result := b.put(every10(id)); !result.Created {
+				t.Errorf("Put over the damaged %s = %+v", id, result)
+			}
+		}
+	})
+}
+
+// TestTimesToSkipThatAreNoneStopNoRepair has a list of times to skip that holds
+// none: it kept every schedule behind it from being repaired.
+func TestTimesToSkipThatAreNoneStopNoRepair(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		b.put(every10("a"))
+		b.put(every10("b"))
+		for _, id := range []schedule.ID{"a", "b"} {
+			b.client.ZRem(t.Context(), b.key(id, "due"), string(id))
+			b.client.HSet(t.Context(), b.key(id, "skp"), string(id), "tomorrow,,99x,")
+		}
+		if _, err := b.RepairAll(t.Context()); err != nil {
+			t.Fatalf("RepairAll: %v", err)
+		}
+		b.clock.Add(10 * time.Second)
+		if claimed, _ := b.claimDamaged(); len(claimed) != 2 {
+			t.Errorf("claimed %v, want both", claimed)
+		}
+	})
+}

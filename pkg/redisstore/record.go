@@ -70,7 +70,7 @@ func decodeRecord(text string) (record, error) {
 	if f.rest != "" {
 		r.decodeCold(&f)
 	}
-	if f.bad {
+	if _, known := stateNames[r.state]; f.bad || !known {
 		return record{}, fmt.Errorf("redisstore: %q is not the record of a schedule", text)
 	}
 	return r, nil

@@ -99,11 +99,14 @@ func (f *fieldReader) text() string {
 	return ""
 }
 
+// maxNumber bounds the characters of a number, as scripts/lua/lib/schedule.lua does.
+const maxNumber = 16
+
 // number reads one number; Lua writes them as decimals.
 func (f *fieldReader) number() int64 {
 	text := f.text()
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	if err != nil || len(text) > maxNumber {
 		f.bad = true
 	}
 	return n

@@ -11,12 +11,13 @@ local firings, changed_firings, audits = {}, {}, {}
 local function decode_firing(text)
   local state, attempt, token, lease_ms, redrives, at_ms, flags, opened_ms, begun_ms, owner, worker, queue, unknown =
     string.match(text, FIRING_FIELDS)
-  if not unknown then return false end
+  if not unknown or math.max(#attempt, #token, #lease_ms, #redrives, #at_ms, #flags, #opened_ms, #begun_ms) > 16 then
+    return false
+  end
   return {
     state = state, attempt = tonumber(attempt), token = tonumber(token), lease_ms = tonumber(lease_ms),
-    redrives = tonumber(redrives), at_ms = tonumber(at_ms), flags = tonumber(flags),
-    opened_ms = tonumber(opened_ms), begun_ms = tonumber(begun_ms),
-    owner = owner, worker = worker, queue = queue, unknown = unknown,
+    redrives = tonumber(redrives), at_ms = tonumber(at_ms), flags = tonumber(flags), opened_ms = tonumber(opened_ms),
+    begun_ms = tonumber(begun_ms), owner = owner, worker = worker, queue = queue, unknown = unknown,
   }
 end
 
@@ -26,10 +27,8 @@ local function encode_firing(f)
 end
 
 local function new_firing(state, at_ms, queue)
-  return {
-    state = state, attempt = 0, token = 0, lease_ms = 0, redrives = 0, at_ms = at_ms, flags = 0,
-    opened_ms = now_ms, begun_ms = 0, owner = "", worker = "", queue = queue, unknown = "",
-  }
+  return { state = state, attempt = 0, token = 0, lease_ms = 0, redrives = 0, at_ms = at_ms, flags = 0,
+    opened_ms = now_ms, begun_ms = 0, owner = "", worker = "", queue = queue, unknown = "" }
 end
 
 local function load_firings(ids)

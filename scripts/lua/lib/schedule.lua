@@ -2,7 +2,9 @@
 -- hot part; the cold part is carried along as text until somebody asks for it,
 -- and is empty while all of it is zero. Fields may be added at the end of the
 -- cold part: what an older script does not know it keeps. A record that cannot
--- be read counts as none, so that it stops its own schedule and no other.
+-- be read counts as none, so that it stops its own schedule and no other; one with
+-- a number of more than 16 characters is such, since neither scripts nor callers
+-- can hold it.
 --
 -- Changes are collected and written once, see write_schedules.
 local HOT = "^" .. string.rep("(%-?%d+)|", 11) .. "([^|]*)|([^|]*)|(.*)$"
@@ -11,12 +13,16 @@ local COLD = "^" .. string.rep("([^|]*)|", 18) .. "(.*)$"
 local COLD_SHAPE = "^" .. string.rep("%-?%d+|", 17) .. "[^|]*|"
 local COLD_FORMAT = string.rep("%d|", 17) .. "%s|"
 local COLD_ZERO = string.rep("0|", 17) .. "|"
+local TOO_LONG = string.rep("[%d-]", 17)
 local schedules, changed_schedules, unreadable = {}, {}, {}
 
 local function decode_schedule(id, text)
   local state, policy, version, next_ms, not_before_ms, high_water_ms, token, generation,
     open, buffered, fired, range, queue, cold = string.match(text, HOT)
-  if not cold or cold ~= "" and not string.find(cold, COLD_SHAPE) then
+  local _, last = string.find(cold or "", COLD_SHAPE)
+  if not cold or not last and cold ~= "" or not string.find(state, "^[1-5]$")
+    or math.max(#policy, #version, #next_ms, #not_before_ms, #high_water_ms, #token, #generation, #open, #buffered,
+      #fired) > 16 or last and string.find(string.sub(cold, 1, last), TOO_LONG) then
     unreadable[id] = true
     return false
   end

@@ -2,11 +2,11 @@
 -- there are some, so that other claims need not look.
 
 -- set_skips writes those of the list that have no verdict yet, but not the one
--- that is left out, and returns how many there are.
+-- that is left out, and returns how many there are. What is no time goes.
 local function set_skips(r, list, without)
   local kept, n = "", 0
   for at in string.gmatch(list, "([^,]+),") do
-    if at ~= without and tonumber(at) > r.high_water_ms then kept, n = add_item(kept, at), n + 1 end
+    if at ~= without and (tonumber(at) or 0) > r.high_water_ms then kept, n = add_item(kept, at), n + 1 end
   end
   if (n > 0) ~= has_bit(r.policy, HAS_SKIPS) then r.policy = r.policy + (n > 0 and HAS_SKIPS or -HAS_SKIPS) end
   if n > 0 then redis.call("HSET", SKIP, r.id, kept) else redis.call("HDEL", SKIP, r.id) end
