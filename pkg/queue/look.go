@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -30,6 +31,17 @@ func (a *Auditor) Look(ctx context.Context, firings []claim.FiringID) (LookResul
 		return LookResult{}, nil
 	}
 	firings = firings[:min(len(firings), maxLooked)]
+	var malformed []error // a list of the store that holds such must not keep the others from being looked at
+	firings = slices.DeleteFunc(slices.Clone(firings), func(id claim.FiringID) bool {
+		_, err := claim.ParseFiringID(string(id))
+		if err != nil {
+			malformed = append(malformed, fmt.Errorf("queue: look at a firing: %w", err))
+		}
+		return err != nil
+	})
+	if len(firings) == 0 {
+		return LookResult{}, errors.Join(malformed...)
+	}
 	open, now, err := a.reader.Firings(ctx, firings)
 	if err != nil {
 		return LookResult{}, fmt.Errorf("queue: look at %d firings: %w", len(firings), err)
@@ -52,7 +64,7 @@ func (a *Auditor) Look(ctx context.Context, firings []claim.FiringID) (LookResul
 		}
 	}
 	result.Ended = append(result.Ended, s.closed...)
-	return result, errors.Join(s.errs...)
+	return result, errors.Join(append(malformed, s.errs...)...)
 }
 
 // glance decides about the i-th firing, as inspect does, but leaves what is
