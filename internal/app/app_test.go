@@ -51,6 +51,8 @@ func TestRunRefusesSettings(t *testing.T) {
 		{"concurrency", "BELFRY_CONCURRENCY", "many"},
 		{"host list", "BELFRY_HTTP_HOSTS", "http://example.com"},
 		{"program", "BELFRY_EXEC_ALLOW", "relative/path"},
+		{"directory of programs that are off", "BELFRY_EXEC_DIRS", "/a/../b"},
+		{"environment of programs that are off", "BELFRY_EXEC_ENV", "A B"},
 		{"certificates", "BELFRY_REDIS_CA_FILE", "/does/not/exist"},
 		{"address", "BELFRY_HTTP_ADDR", "nowhere"},
 	}

@@ -38,14 +38,8 @@ var handlerVariables = map[string]string{
 func stockHandlers(c config.Handlers, logger *slog.Logger) (map[string]asynq.Handler, error) {
 	handlers := map[string]asynq.Handler{}
 	add := func(taskType string, h asynq.Handler, err error) error {
-		var field *schedule.FieldError
-		if errors.As(err, &field) && handlerVariables[field.Field] != "" {
-			named := *field
-			named.Field = handlerVariables[field.Field]
-			return &named
-		}
 		handlers[taskType] = h
-		return err
+		return nameVariables(err)
 	}
 	logHandler, err := handler.NewLog(handler.LogOptions{Logger: logger})
 	if err := add("log", logHandler, err); err != nil {
@@ -61,11 +55,33 @@ func stockHandlers(c config.Handlers, logger *slog.Logger) (map[string]asynq.Han
 			return nil, err
 		}
 	}
+	// Lists beside an empty BELFRY_EXEC_ALLOW are checked too: what is wrong with
+	// them shows now, and not on the day that a program is allowed.
+	exec, err := handler.NewExec(handler.ExecOptions{Commands: c.ExecAllow, Dirs: c.ExecDirs, Env: c.ExecEnv})
+	if err != nil {
+		return nil, nameVariables(err)
+	}
 	if len(c.ExecAllow) > 0 {
-		h, err := handler.NewExec(handler.ExecOptions{Commands: c.ExecAllow, Dirs: c.ExecDirs, Env: c.ExecEnv})
-		if err := add("exec", h, err); err != nil {
-			return nil, err
-		}
+		handlers["exec"] = exec
 	}
 	return handlers, nil
+}
+
+// nameVariables puts the variables where the handlers name their fields, in
+// each of the errors that err joins.
+func nameVariables(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, e := range joined.Unwrap() {
+			errs = append(errs, nameVariables(e))
+		}
+		return errors.Join(errs...)
+	}
+	var field *schedule.FieldError
+	if errors.As(err, &field) && handlerVariables[field.Field] != "" {
+		named := *field
+		named.Field = handlerVariables[field.Field]
+		return &named
+	}
+	return err
 }
