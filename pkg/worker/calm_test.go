@@ -116,3 +116,32 @@ func TestQuietDropsWhatTheOutageSays(t *testing.T) {
 		t.Errorf("what the scheduler said already was logged: %s", out.String())
 	}
 }
+
+// The jobs beside the loops do not repeat what the loop that claims says of an
+// outage, but tell of what it does not meet.
+func TestOfAnOutageTheJobsSayNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := redistest.InMemory(t)
+		var out strings.Builder
+		w, err := New(Options{Redis: memory.Client(), Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := newMender(w.store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answered error
+		w.unlisted.Store(&answered)
+		w.scheduler.shards.Store(1) // as after the first answer
+		for says, lines := range map[string]int{"LOADING Redis is loading the dataset in memory": 0, "NOPERM this user has no permissions": 2} {
+			out.Reset()
+			memory.Server().SetError(says)
+			w.finishCalendars(t.Context())
+			w.mend(t.Context(), m)
+			if got := strings.Count(out.String(), "level=WARN"); got != lines {
+				t.Errorf("while Redis says %q: %d warnings, want %d:\n%s", says, got, lines, out.String())
+			}
+		}
+	})
+}

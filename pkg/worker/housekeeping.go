@@ -102,7 +102,7 @@ func (w *Worker) finishCalendars(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
-	if err := w.store.FinishCalendars(ctx); err != nil && ctx.Err() == nil {
+	if err := w.store.FinishCalendars(ctx); err != nil && ctx.Err() == nil && !w.told(err) {
 		w.options.Logger.Warn("a change of calendars is not finished; the next look goes on", "error", err)
 	}
 }

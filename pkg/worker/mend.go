@@ -64,7 +64,7 @@ func (w *Worker) mend(ctx context.Context, m *mender) {
 		w.options.Logger.Warn("what indexes, lists or counters said was not what the records say; it was repaired",
 			"repairs", len(all), "first", all[0].String())
 	}
-	if err != nil && ctx.Err() == nil && !w.away() {
+	if err != nil && ctx.Err() == nil && !w.told(err) {
 		w.options.Logger.Warn("a repair was broken off; the next look goes on", "error", err)
 	}
 }

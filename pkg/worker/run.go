@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/belfryhq/belfry/pkg/queue"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 )
 
 // errNoHandlers reports a worker that could run nothing.
@@ -140,6 +141,12 @@ func (w *Worker) stop(server taskServer, housekeeping *housekeeping, elected *el
 // away reports whether the scheduling half waits for Redis, and has said so.
 func (w *Worker) away() bool {
 	return w.scheduler != nil && w.scheduler.away()
+}
+
+// told reports whether the loop that claims tells of this failure, or soon
+// will: of an outage one line is enough.
+func (w *Worker) told(err error) bool {
+	return w.away() || w.scheduler != nil && redisstore.IsUnavailable(err)
 }
 
 // farewell bounds the last call to Redis.
