@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -178,11 +179,12 @@ func (a *applied) details(row appliedRow) []string {
 	return []string{""}
 }
 
-// nextClockChange is one line, or none: the next change that moves or drops a
-// time, or else the next one.
+// nextClockChange is about the next change that moves or drops a time, or else
+// the next one: what the clocks do, and what follows on a line of its own, since
+// both are wider than a cell.
 func (a *applied) nextClockChange(row appliedRow) []string {
 	if changes := row.clockChanges(a.s.env.Now()); len(changes) > 0 {
-		return []string{changes[len(changes)-1]}
+		return strings.SplitN(changes[len(changes)-1], "; ", 2)
 	}
 	return nil
 }

@@ -160,3 +160,36 @@ func TestOutputThatCannotBeWrittenFails(t *testing.T) {
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// What files call timezone is a flag of another name.
+func TestTheFlagForTheTimezoneIsNamed(t *testing.T) {
+	got := newRig(t).run("schedule", "create", "x", "--cron", "0 2 * * *", "--type", "log", "--timezone", "UTC")
+	if got.code != exitUsage || !strings.Contains(got.stderr, "did you mean --tz?") {
+		t.Errorf("exit %d, stderr %q; want %d and --tz named", got.code, got.stderr, exitUsage)
+	}
+}
+
+// A look at events that finds nothing says how far it looked.
+func TestNoEventsSaysOfWhat(t *testing.T) {
+	r := newRig(t)
+	for line, want := range map[string]string{
+		"events":                     "no events\n",
+		"events nobody":              "no such event of nobody among the newest 50; --limit looks at more\n",
+		"events nobody --limit 1000": "no such event of nobody among the newest 1000\n",
+		"events --type paused":       "no such event among the newest 50; --limit looks at more\n",
+	} {
+		if got := r.must(strings.Fields(line)...); got.stderr != want {
+			t.Errorf("admin %s says %q, want %q", line, got.stderr, want)
+		}
+	}
+}
+
+// What a clock change does to a schedule is wider than a cell, and is shown whole.
+func TestApplyShowsTheClockChangeWhole(t *testing.T) {
+	r := newRig(t)
+	r.stdin = `{"schedules": [{"id": "nightly", "expression": "0 2 * * *", "timezone": "Europe/Berlin", "type": "log"}]}`
+	got := r.must("apply", "-f", "-").stdout
+	if !strings.Contains(got, "clocks go forward from 02:00 to 03:00\n") || !strings.Contains(got, "does not exist; fired once, at 03:00\n") {
+		t.Errorf("apply printed\n%s", got)
+	}
+}

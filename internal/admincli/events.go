@@ -101,11 +101,26 @@ func (s *session) events(f *eventFlags, args []string) error {
 	l := &eventLook{s: s, log: stores.Events, wanted: wanted, table: newTable("TIME", "TYPE", "SCHEDULE", "DETAIL")}
 	if err := l.look(f.limit); err != nil || !f.follow {
 		if l.shown == 0 && err == nil {
-			s.note("no events")
+			s.note("%s", f.none(only))
 		}
 		return err
 	}
 	return l.follow()
+}
+
+// none says how far the look went that found nothing.
+func (f *eventFlags) none(only schedule.ID) string {
+	if only == "" && f.since == "" && len(f.kinds) == 0 {
+		return "no events"
+	}
+	of := ""
+	if only != "" {
+		of = " of " + string(only)
+	}
+	if f.limit == maxEvents {
+		return fmt.Sprintf("no such event%s among the newest %d", of, f.limit)
+	}
+	return fmt.Sprintf("no such event%s among the newest %d; --limit looks at more", of, f.limit)
 }
 
 // An eventLook is where one reader of events stands.

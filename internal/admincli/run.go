@@ -185,6 +185,9 @@ func flagProblem(cmd *cobra.Command, err error) string {
 	cmd.Flags().VisitAll(func(f *flagType) { names = append(names, "--"+f.Name) })
 	cmd.InheritedFlags().VisitAll(func(f *flagType) { names = append(names, "--"+f.Name) })
 	slices.Sort(names)
+	if name == "timezone" && slices.Contains(names, "--tz") { // as files call it
+		return "unknown flag --timezone; did you mean --tz?"
+	}
 	return "unknown flag --" + name + didYouMean("--"+name, slices.Compact(names))
 }
 

@@ -154,7 +154,7 @@ func schedules(f Facts) []Finding {
 		for _, n := range f.Schedules.Needs {
 			total += n
 		}
-		all = []Finding{{Check: "schedules", Level: OK, Seen: fmt.Sprintf("%d schedules that can fire, none failing, disabled, overdue or unusable", total)}}
+		all = []Finding{{Check: "schedules", Level: OK, Seen: fmt.Sprintf("%s that can fire, none failing, disabled, overdue or unusable", number(total, "schedule"))}}
 	}
 	return all
 }

@@ -180,7 +180,7 @@ func countHint(words []string) string {
 	case len(words) == 4:
 		return "one field is missing; for any value write *"
 	}
-	return strconv.Itoa(len(words)) + " fields"
+	return plural(int64(len(words)), "field")
 }
 
 // newCronSpec turns the parsed fields into sets.

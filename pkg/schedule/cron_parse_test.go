@@ -27,6 +27,7 @@ func TestParseCronRefusals(t *testing.T) {
 	for _, test := range []struct{ expression, field, value, hint string }{
 		{"", "cron", "", ""},
 		{"* * * *", "cron", "* * * *", "missing"},
+		{"daily", "cron", "daily", "1 field"},
 		{"*/60 * * * *", "cron minute", "*/60", "every hour is *"},
 		{"*/90 * * * *", "cron minute", "*/90", "every: 90m"},
 		{"*/120 * * * *", "cron minute", "*/120", "every 2 hours is */2 in the hour field"},
