@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"os/signal"
 	"syscall"
 
@@ -19,13 +20,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	w, err := worker.New(worker.Options{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
+	w, err := worker.New(worker.Options{Redis: client, Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}
 	w.HandleFunc("report:build", func(ctx context.Context, task *asynq.Task) error {
 		firing, _ := queue.FiringFrom(ctx) // firing.ID is the idempotency key
-		fmt.Printf("building report %s for %s\n", task.Payload(), firing.ScheduledAt)
+		fmt.Printf("building report %s, firing %s\n", task.Payload(), firing.ID)
 		return nil
 	})
 	if err := w.Run(ctx); err != nil {

@@ -21,7 +21,7 @@ func Example() {
 	}
 	w.HandleFunc("report:build", func(ctx context.Context, task *asynq.Task) error {
 		firing, _ := queue.FiringFrom(ctx) // firing.ID is the idempotency key
-		fmt.Printf("report %s for %s\n", task.Payload(), firing.ScheduledAt)
+		fmt.Printf("report %s, firing %s\n", task.Payload(), firing.ID)
 		return nil
 	})
 	ctx, stop := context.WithCancel(context.Background())
