@@ -176,6 +176,22 @@ func startPair(t *testing.T) *pair {
 	return p
 }
 
+// awaitReplica waits until the other server has all that the given one has
+// acknowledged so far: one that never had the schedules can run none.
+func (p *pair) awaitReplica(t *testing.T, master int) {
+	t.Helper()
+	limit := time.Now().Add(40 * time.Second)
+	for {
+		synced, err := p.clients[master].Wait(t.Context(), 1, time.Second).Result()
+		if err == nil && synced == 1 {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the replica did not follow: %d, %v", synced, err)
+		}
+	}
+}
+
 func (p *pair) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	p.mu.Lock()
 	p.dials[p.master]++
@@ -262,6 +278,7 @@ func TestB049ASentinelFailoverIsFollowed(t *testing.T) {
 	}
 	for i := range 2 {
 		replaced := p.servers[i]
+		p.awaitReplica(t, i)
 		failoverBySentinel(t, sentinel, replaced)
 		changed := time.Now()
 		for _, name := range names(10) {

@@ -14,7 +14,7 @@ import (
 const (
 	mendCron  = "8/10 * * * * *"      // every 10 s, beside the other jobs
 	mendTime  = 50 * time.Millisecond // of work at a time, about
-	mendSteps = 200                   // likewise, where no time passes
+	mendSteps = 12                    // at most, so that an idle worker does not see how many schedules there are
 	mendRest  = time.Minute           // between two rounds through everything, at least
 	mendCall  = 5 * time.Second       // bounds what one time of work waits for
 )
