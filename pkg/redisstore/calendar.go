@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,29 +42,46 @@ func (s *Store) Calendars(ctx context.Context) ([]schedule.Calendar, int64, erro
 
 func (s *Store) readCalendars(ctx context.Context) (almanac, error) {
 	const doing = "read the calendars"
-	pipe := s.client.TxPipeline()
-	texts := pipe.HGetAll(ctx, s.keys.calendars())
-	changes := pipe.HGetAll(ctx, s.keys.calendarChanges())
-	stored := pipe.HGet(ctx, s.keys.configuration(), calendarVersionField)
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	texts, changes, version, err := s.storedCalendars(ctx)
+	if err != nil {
 		return almanac{}, wrap(doing, err)
 	}
 	a := almanac{leaving: map[string]bool{}, known: true}
-	for name, text := range texts.Val() {
+	for name, text := range texts {
 		var calendar schedule.Calendar
 		if err := json.Unmarshal([]byte(text), &calendar); err != nil {
 			return almanac{}, fmt.Errorf("redisstore: %s: %q: %w", doing, name, err)
 		}
 		a.calendars = append(a.calendars, calendar)
 	}
-	for name, text := range changes.Val() {
+	for name, text := range changes {
 		if change(text).deletes() {
 			a.leaving[name] = true
 		}
 	}
 	slices.SortFunc(a.calendars, func(a, b schedule.Calendar) int { return strings.Compare(a.Name, b.Name) })
-	a.version, _ = strconv.ParseInt(stored.Val(), 10, 64) // absent: 0
+	a.version, _ = strconv.ParseInt(version, 10, 64) // absent: 0
 	return a, nil
+}
+
+// storedCalendars reads calendars, unfinished changes and the version that
+// holds for both. No transaction does it: a server that is full refuses even
+// reads inside one, and an operator must see what is stored then.
+func (s *Store) storedCalendars(ctx context.Context) (texts, changes map[string]string, version string, err error) {
+	for {
+		pipe := s.client.Pipeline()
+		before := pipe.HMGet(ctx, s.keys.configuration(), calendarVersionField)
+		all := pipe.HGetAll(ctx, s.keys.calendars())
+		marks := pipe.HGetAll(ctx, s.keys.calendarChanges())
+		after := pipe.HMGet(ctx, s.keys.configuration(), calendarVersionField)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, nil, "", err
+		}
+		if before.Val()[0] == after.Val()[0] {
+			version, _ := after.Val()[0].(string)
+			return all.Val(), marks.Val(), version, nil
+		}
+	}
 }
 
 // calendarsFor returns the stored calendars, nothing when no definition names

@@ -1,13 +1,17 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -58,5 +62,64 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 			}
 			b.client.FlushDB(t.Context()) // the server is this test's own
 		})
+	}
+}
+
+// passing lets a firing look open while a Check reads, in another way each
+// time: as in a fleet, nothing of it is there at the next look.
+type passing struct {
+	*interjection
+	reads int
+}
+
+func (p *passing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if read, ok := cmd.(*redis.ZSliceCmd); ok && strings.HasSuffix(fmt.Sprint(cmd.Args()[1]), ":aud") {
+			p.reads++
+			read.SetVal(append(read.Val(), redis.Z{Score: 1, Member: fmt.Sprintf("a:1:%d", p.reads)}))
+		}
+		return err
+	}
+}
+
+// TestCheckIsNotMisledByAFleet: what is broken at one look only is not broken.
+func TestCheckIsNotMisledByAFleet(t *testing.T) {
+	client := redistest.Backends()[0].Dial(t)
+	b := newBench(t, client, 1)
+	b.put(every10("a"))
+	p := &passing{interjection: &interjection{}}
+	client.(*redis.Client).AddHook(p)
+	found, err := b.Check(t.Context())
+	if err != nil || len(found) != 0 || p.reads != 2 {
+		t.Errorf("Check = %q, %v after %d looks, want nothing after 2", found, err, p.reads)
+	}
+	b.client.Del(t.Context(), "belfry:{"+b.Namespace()+":00}:due")
+	found, err = b.Check(t.Context())
+	if err != nil || len(found) != 1 || !strings.Contains(string(found[0]), "stands at") {
+		t.Errorf("Check = %q, %v, want what stays", found, err)
+	}
+	b.client.FlushDB(t.Context()) // the server is this test's own
+}
+
+// TestCalendarsOfAFullServer: whoever is called because Redis is full must be
+// able to look at what is stored.
+func TestCalendarsOfAFullServer(t *testing.T) {
+	server := redistest.Start(t, redistest.ServerOptions{})
+	client := server.Client()
+	s, err := redisstore.New(client, redisstore.Options{Namespace: redistest.Namespace()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holidays := schedule.Calendar{Name: "holidays", Dates: []string{"2027-01-01"}}
+	if _, err := s.PutCalendars(t.Context(), []schedule.Calendar{holidays}, schedule.CalendarOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	calendars, version, err := s.Calendars(t.Context())
+	if err != nil || version == 0 || len(calendars) != 1 || calendars[0].Name != "holidays" {
+		t.Errorf("Calendars = %v of version %d, %v", calendars, version, err)
 	}
 }
