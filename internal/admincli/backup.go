@@ -214,7 +214,7 @@ func (s *session) backupRestore(file string, yes bool) error {
 		s.warn("%s", string(v))
 	}
 	if len(violations) > 0 {
-		return codedErrorf(exitFailed, "restored, but %s; the backup holds them as well", count(len(violations), "invariant")+" broken")
+		return codedErrorf(exitFailed, "restored, but %s; the backup holds them as well: workers repair indexes, admin doctor --fix does so at once", count(len(violations), "invariant")+" broken")
 	}
 	return s.showBackup(file, "restored", info)
 }

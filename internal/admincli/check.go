@@ -182,6 +182,8 @@ func (s *session) checkScheduler() (check, error) {
 		c.metrics = []metric{{"workers", float64(len(members)), ""}, {"due", float64(stats.Due), ""}, {"open", float64(stats.Open), ""},
 			{"active", float64(stats.Active), ""}, {"disabled", float64(stats.Disabled), ""}}
 		switch {
+		case len(members) == 0 && stats.Active+stats.Paused+stats.Disabled+stats.Completed == 0:
+			c.worse(checkUnknown, "this namespace holds no schedule and no worker lives: look at BELFRY_NAMESPACE and at what happened to Redis")
 		case claiming == 0 && stats.Active > 0:
 			c.worse(checkCritical, "no live worker claims schedules")
 		case stats.Disabled > 0:
@@ -217,7 +219,7 @@ func (s *session) checkSchedule(name string) (check, error) {
 	if !status.NextAt.IsZero() {
 		parts = append(parts, "next "+relative(status.NextAt, now))
 	}
-	if !status.DueAt.IsZero() && status.State == schedule.StateActive {
+	if !status.DueAt.IsZero() && status.State == schedule.StateActive && !e.Probing() {
 		c.late = max(0, now.Sub(status.DueAt))
 	}
 	c.text = strings.Join(append(parts, fmt.Sprintf("%s late", fine(c.late))), ", ")

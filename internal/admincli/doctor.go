@@ -235,6 +235,10 @@ func (s *session) queueFacts(used map[string]int) (map[string]doctor.Queue, erro
 		if errors.Is(err, asynq.ErrQueueNotFound) {
 			continue // deleted meanwhile
 		}
+		if err != nil && s.ctx.Err() == nil { // one queue must not hide what is wrong with all else
+			all[name] = doctor.Queue{Listed: true, Err: err}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -99,7 +99,7 @@ func (f *listFlags) keep(s *session, e schedule.Entry) bool {
 	case stateFailing:
 		return e.Status.ConsecutiveFails > 0
 	case stateLate:
-		return !e.Status.Claimed && !e.Status.DueAt.IsZero() && e.Status.DueAt.Before(s.env.Now())
+		return !e.Status.Claimed && !e.Probing() && !e.Status.DueAt.IsZero() && e.Status.DueAt.Before(s.env.Now())
 	}
 	return true
 }

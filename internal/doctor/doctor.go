@@ -77,7 +77,8 @@ type Queue struct {
 	Listed  bool // in asynq's list of queues
 	Paused  bool
 	Pending int
-	Served  bool // by any live asynq server, ours or another
+	Served  bool  // by any live asynq server, ours or another
+	Err     error // why it could not be read; nil when it was
 }
 
 // Examine judges facts. The findings are in a fixed order: the server first,

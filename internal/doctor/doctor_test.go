@@ -40,31 +40,35 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		want  Level
 		spoil func(*Facts)
 	}{
-		"evicts":             {"eviction", Error, func(f *Facts) { f.Nodes[0].Config["maxmemory-policy"] = "volatile-lru" }},
-		"full":               {"memory", Warning, func(f *Facts) { f.Nodes[0].Config["maxmemory"] = "1" }},
-		"snapshots":          {"persistence", Warning, func(f *Facts) { f.Nodes[0].Config["appendonly"] = "no" }},
-		"disk full":          {"persistence", Error, func(f *Facts) { f.Nodes[0].Info["aof_last_write_status"] = "err" }},
-		"fsync off":          {"persistence", Error, func(f *Facts) { f.Nodes[0].Config["appendfsync"], f.Production = "no", true }},
-		"replica":            {"role", Error, func(f *Facts) { f.Nodes[0].Info["role"] = "slave" }},
-		"no replica":         {"role", Warning, func(f *Facts) { f.Nodes[0].Info["connected_slaves"], f.Production = "0", true }},
-		"old":                {"version", Warning, func(f *Facts) { f.Nodes[0].Info["redis_version"] = "7.2.5" }},
-		"old in production":  {"version", Error, func(f *Facts) { f.Nodes[0].Info["redis_version"], f.Production = "7.2.5", true }},
-		"ancient":            {"version", Error, func(f *Facts) { f.Nodes[0].Info["redis_version"] = "5.0.7" }},
-		"odd version":        {"version", Unknown, func(f *Facts) { f.Nodes[0].Info["redis_version"] = "unstable" }},
-		"clock ahead":        {"clock", Warning, func(f *Facts) { f.Nodes[0].Ahead = time.Second }},
-		"clock far behind":   {"clock", Error, func(f *Facts) { f.Nodes[0].Ahead = -time.Minute }},
-		"embedded":           {"store", Warning, func(f *Facts) { f.Nodes[0].Embedded = true }},
-		"no scripts":         {"scripts", Error, func(f *Facts) { f.ScriptErr = errors.New("NOPERM") }},
-		"no worker":          {"workers", Error, func(f *Facts) { f.Members = nil }},
-		"nobody claims":      {"workers", Error, func(f *Facts) { f.Members[0].Claims = false }},
-		"one worker":         {"workers", Warning, func(f *Facts) { f.Production = true }},
-		"versions":           {"versions", Warning, func(f *Facts) { f.Members = append(f.Members, claim.Member{ID: "w2", Version: "2", TimeZone: "tz"}) }},
+		"evicts":            {"eviction", Error, func(f *Facts) { f.Nodes[0].Config["maxmemory-policy"] = "volatile-lru" }},
+		"full":              {"memory", Warning, func(f *Facts) { f.Nodes[0].Config["maxmemory"] = "1" }},
+		"snapshots":         {"persistence", Warning, func(f *Facts) { f.Nodes[0].Config["appendonly"] = "no" }},
+		"disk full":         {"persistence", Error, func(f *Facts) { f.Nodes[0].Info["aof_last_write_status"] = "err" }},
+		"fsync off":         {"persistence", Error, func(f *Facts) { f.Nodes[0].Config["appendfsync"], f.Production = "no", true }},
+		"replica":           {"role", Error, func(f *Facts) { f.Nodes[0].Info["role"] = "slave" }},
+		"no replica":        {"role", Warning, func(f *Facts) { f.Nodes[0].Info["connected_slaves"], f.Production = "0", true }},
+		"old":               {"version", Warning, func(f *Facts) { f.Nodes[0].Info["redis_version"] = "7.2.5" }},
+		"old in production": {"version", Error, func(f *Facts) { f.Nodes[0].Info["redis_version"], f.Production = "7.2.5", true }},
+		"ancient":           {"version", Error, func(f *Facts) { f.Nodes[0].Info["redis_version"] = "5.0.7" }},
+		"odd version":       {"version", Unknown, func(f *Facts) { f.Nodes[0].Info["redis_version"] = "unstable" }},
+		"clock ahead":       {"clock", Warning, func(f *Facts) { f.Nodes[0].Ahead = time.Second }},
+		"clock far behind":  {"clock", Error, func(f *Facts) { f.Nodes[0].Ahead = -time.Minute }},
+		"embedded":          {"store", Warning, func(f *Facts) { f.Nodes[0].Embedded = true }},
+		"no scripts":        {"scripts", Error, func(f *Facts) { f.ScriptErr = errors.New("NOPERM") }},
+		"no worker":         {"workers", Error, func(f *Facts) { f.Members = nil }},
+		"nobody claims":     {"workers", Error, func(f *Facts) { f.Members[0].Claims = false }},
+		"one worker":        {"workers", Warning, func(f *Facts) { f.Production = true }},
+		"versions": {"versions", Warning, func(f *Facts) {
+			f.Members[0].Version = "1"
+			f.Members = append(f.Members, claim.Member{ID: "w2", Version: "2", TimeZone: "tz"})
+		}},
 		"zone data":          {"timezones", Warning, func(f *Facts) { f.Members[0].TimeZone = "other" }},
 		"late":               {"lateness", Error, func(f *Facts) { f.Stats.Lateness = time.Minute }},
 		"nobody serves":      {"queues", Error, func(f *Facts) { f.Schedules.Add(entry("x", "elsewhere", "log"), time.Time{}, 0) }},
 		"no handler":         {"queues", Error, func(f *Facts) { f.Schedules.Add(entry("x", "default", "other"), time.Time{}, 0) }},
 		"paused queue":       {"queues", Warning, func(f *Facts) { paused(f) }},
 		"abandoned tasks":    {"queues", Warning, func(f *Facts) { f.Queues["old"] = Queue{Listed: true, Pending: 3} }},
+		"unreadable queue":   {"queues", Unknown, func(f *Facts) { f.Queues["torn"] = Queue{Listed: true, Err: errors.New("no record")} }},
 		"broken":             {"invariants", Error, func(f *Facts) { f.Violations = []string{"x"} }},
 		"unreadable":         {"invariants", Unknown, func(f *Facts) { f.CheckErr = errors.New("NOPERM") }},
 		"config/info denied": {"eviction", Unknown, func(f *Facts) { f.Nodes[0].Config, f.Nodes[0].Info = nil, nil }},
@@ -101,6 +105,28 @@ func TestQueuesOfPlainConsumers(t *testing.T) {
 	f.Queues["other"] = Queue{Served: true, Listed: true, Pending: 1}
 	if got, _ := find(Examine(f), "queues"); got.Level != OK {
 		t.Errorf("%+v", got)
+	}
+}
+
+// While one run decides whether a disabled schedule goes on, nothing of it is
+// due; a program that does not say its version is no roll-out.
+func TestWhatIsNoFinding(t *testing.T) {
+	f := healthy()
+	f.Members = append(f.Members, claim.Member{ID: "own", TimeZone: f.Members[0].TimeZone})
+	now := time.Unix(1_800_000_000, 0)
+	e := entry("probing", "default", "log")
+	e.Schedule.MaxFailures, e.Status.ConsecutiveFails, e.Status.Open = 3, 3, 1
+	e.Status.DueAt = now.Add(-time.Hour)
+	f.Schedules.Add(e, now, 0)
+	for _, check := range []string{"overdue", "versions"} {
+		if got, ok := find(Examine(f), check); ok {
+			t.Errorf("%+v", got)
+		}
+	}
+	e.Status.Open = 0
+	f.Schedules.Add(e, now, 0)
+	if got, _ := find(Examine(f), "overdue"); got.Level != Error {
+		t.Errorf("a schedule that waits for nothing is due: %+v", got)
 	}
 }
 

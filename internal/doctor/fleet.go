@@ -14,7 +14,9 @@ func fleet(f Facts) []Finding {
 	all := []Finding{workers(f), timeZones(f), lateness(f)}
 	versions := map[string]int{}
 	for _, m := range f.Members {
-		versions[m.Version]++
+		if m.Version != "" { // a program of one's own need not say
+			versions[m.Version]++
+		}
 	}
 	if len(versions) > 1 {
 		all = append(all, Finding{Check: "versions", Level: Warning, Seen: "workers of different versions: " + strings.Join(slices.Sorted(maps.Keys(versions)), ", "),
@@ -80,6 +82,9 @@ func queues(f Facts) []Finding {
 		q := f.Queues[name]
 		used := f.Schedules.Queues[name]
 		switch {
+		case q.Err != nil:
+			all = append(all, Finding{Check: "queues", Level: Unknown, Seen: fmt.Sprintf("queue %q cannot be looked at: %v", name, q.Err),
+				Do: "a task without its record does that: was asynq:{" + name + "} deleted in part? Workers go on; what is finished leaves after its retention"})
 		case used > 0 && q.Paused:
 			all = append(all, Finding{Check: "queues", Level: Warning, Seen: fmt.Sprintf("queue %q is paused; %s use it", name, number(used, "schedule")),
 				Do: "admin queue resume " + name})

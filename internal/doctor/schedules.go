@@ -75,7 +75,7 @@ func (s *Schedules) Add(e schedule.Entry, now time.Time, audit time.Duration) {
 	case e.Status.ConsecutiveFails > 0 && e.Status.State == schedule.StateActive:
 		s.note(failing, e, e.Status.LastError)
 	}
-	if e.Status.State == schedule.StateActive && !e.Status.Claimed && !e.Status.DueAt.IsZero() && now.Sub(e.Status.DueAt) > overdueAfter {
+	if e.Status.State == schedule.StateActive && !e.Probing() && !e.Status.Claimed && !e.Status.DueAt.IsZero() && now.Sub(e.Status.DueAt) > overdueAfter {
 		s.note(overdue, e, "due "+e.Status.DueAt.Format(time.RFC3339))
 	}
 	s.arithmetic(d, e, cmp.Or(audit, defaultAudit))
@@ -174,7 +174,7 @@ func invariants(f Facts) []Finding {
 			break
 		}
 		all = append(all, Finding{Check: "invariants", Level: Error, Seen: v, Fix: FixIndexes,
-			Do: "run doctor again: what changed while it read may look broken. If it stays, run doctor --fix; if it still stays, make a backup and report it"})
+			Do: "workers repair it within a minute or so, doctor --fix at once; if it stays, make a backup and report it"})
 	}
 	if len(all) == 0 {
 		all = []Finding{{Check: "invariants", Level: OK, Seen: "index, ledger, verdicts and counters agree"}}

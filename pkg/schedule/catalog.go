@@ -153,6 +153,14 @@ type Entry struct {
 	Invalid error
 }
 
+// Probing reports whether the cool-down of a disabled schedule is over and one
+// run, which is under way, decides whether it goes on. Until then nothing else
+// of it is due, however old NextAt is.
+func (e Entry) Probing() bool {
+	return e.Status.State == StateActive && e.Status.Open > 0 &&
+		e.Schedule.MaxFailures > 0 && e.Status.ConsecutiveFails >= int64(e.Schedule.MaxFailures)
+}
+
 // LastStatus is the state of the last run.
 type LastStatus string
 
