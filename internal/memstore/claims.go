@@ -240,6 +240,10 @@ func (d *data) decide(r *record, c claim.Completion, now, auditBuffered time.Tim
 		}
 		waiting := &firing{id: r.pending(), openedAt: now, audit: auditBuffered}
 		switch policy := r.overlap(); {
+		case slices.ContainsFunc(r.skips, r.next.Equal): // asked for since it was claimed
+			at := r.next
+			r.advance(at, schedule.VerdictSkipped, 0)
+			r.dropSkips(at)
 		case d.bufferFiring(r, waiting):
 			r.advance(r.next, schedule.VerdictFired, 1)
 		case policy == schedule.OverlapBufferOne || policy == schedule.OverlapBufferAll:

@@ -20,6 +20,7 @@ func (s *Store) Snapshot() (restore func()) {
 		fresh := kept.copyAll()
 		s.tokens, s.schedules, s.firings, s.requests = fresh.tokens, fresh.schedules, fresh.firings, fresh.requests
 		s.calendars, s.calendarV, s.leases = fresh.calendars, fresh.calendarV, fresh.leases
+		s.backfills = fresh.backfills
 	}
 }
 
@@ -32,7 +33,7 @@ func (d *data) copyAll() *data {
 		firings:   make(map[claim.FiringID]*firing, len(d.firings)),
 		requests:  maps.Clone(d.requests),
 		calendars: d.calendars, calendarV: d.calendarV,
-		leases: make(map[string]*lease, len(d.leases)),
+		leases: make(map[string]*lease, len(d.leases)), backfills: make(map[string]*backfill, len(d.backfills)),
 	}
 	for id, f := range d.firings {
 		one := *f
@@ -55,6 +56,10 @@ func (d *data) copyAll() *data {
 	for name, l := range d.leases {
 		one := *l
 		c.leases[name] = &one
+	}
+	for name, b := range d.backfills {
+		one := *b
+		c.backfills[name] = &one
 	}
 	return c
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
@@ -18,15 +17,19 @@ type calendarSet struct {
 type almanac struct {
 	source schedule.CalendarReader // nil: there are none
 
-	mu   sync.Mutex
-	last calendarSet
+	reading chan struct{} // holds a token while somebody reads or looks
+	last    calendarSet
 }
 
 // read returns the calendars: those that are known if their version is at
 // least the given one, or else those that are stored, whatever their version.
 func (a *almanac) read(ctx context.Context, atLeast int64) (calendarSet, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock() // others that need them wait for the same answer
+	select { // others that need them wait for the same answer, no longer than they may
+	case a.reading <- struct{}{}:
+	case <-ctx.Done():
+		return calendarSet{}, fmt.Errorf("worker: read calendars: %w", ctx.Err())
+	}
+	defer func() { <-a.reading }()
 	if a.source == nil || a.last.version >= atLeast {
 		return a.last, nil
 	}

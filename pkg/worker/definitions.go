@@ -54,7 +54,7 @@ type cache struct {
 }
 
 func newCache(source Definitions, calendars schedule.CalendarReader) *cache {
-	return &cache{source: source, almanac: almanac{source: calendars}, newer: map[schedule.ID]*definition{}}
+	return &cache{source: source, almanac: almanac{source: calendars, reading: make(chan struct{}, 1)}, newer: map[schedule.ID]*definition{}}
 }
 
 // load returns the definitions of the claimed schedules, in order, and the

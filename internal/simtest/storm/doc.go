@@ -41,8 +41,11 @@
 // claims only while a schedule is active and, under skip and the buffers, while
 // nothing is open; at most one owner who may trust its lease; runs kept apart
 // by the overlap policy; tokens that grow; reports and heartbeats of the owner
-// alone; no run after a settlement or a deletion; nothing early; the store's
-// own invariants. At the end: an effect for everything that fired, no second
+// alone; no run after a settlement or a deletion; no scheduled time of a backfill
+// opened twice, out of its bounds or left out; nothing fired that was to be
+// skipped or that the calendar excluded when it was claimed; a breaker that opens
+// at the failure that reaches its bound, and then lets one run at a time through; nothing
+// early; the store's own invariants. At the end: an effect for everything that fired, no second
 // one unless an attempt crashed, stood still or lost its store after the first,
 // never a second one under at_most_once, nothing open, nothing queued.
 //

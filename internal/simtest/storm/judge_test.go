@@ -44,6 +44,9 @@ func (s *sim) judgeEnd() {
 		for _, id := range w.firings() {
 			s.judgeTrack(w.tracks[id])
 		}
+		for _, b := range w.refills {
+			s.judgeRefill(b)
+		}
 		if !s.broker.quiet() {
 			w.violate("leftover", "", "tasks wait or run")
 		}
@@ -119,7 +122,7 @@ func (s *sim) judgeTrack(t *track) {
 	w := s.witness
 	s.result.fenced += t.fenced
 	l := w.life(t.key)
-	if t.manual {
+	if t.extra() {
 		s.result.manual++
 		if l != nil && l.removed.IsZero() && !w.rolled() {
 			s.judgeFired(t)

@@ -18,6 +18,10 @@ type life struct {
 	verdicts   map[time.Time]finding
 	states     map[schedule.State]bool
 	firings    []claim.FiringID // that ran
+	breaker    breaker
+	skips      map[time.Time]bool   // asked for, and whether they still are
+	closed     func(time.Time) bool // what a calendar excludes now; nil: there is none
+	pending    time.Time            // the scheduled time that was pending when last seen
 }
 
 // An epoch is the time of one definition.
@@ -83,7 +87,7 @@ func (l *life) between(after, until time.Time) []time.Time {
 		}
 		times = append(times, grid(e.definition, from, to)...)
 	}
-	return times
+	return l.open(times)
 }
 
 // removed ends the life of a schedule.
@@ -106,7 +110,12 @@ func (w *witness) observe(id schedule.ID) {
 	}
 	l := w.current(entry)
 	l.states[entry.Status.State] = true
+	if len(entry.Schedule.Except) > 0 {
+		l.closed = w.shut()
+	}
 	w.judgeVerdicts(l, entry.Status.Verdicts)
+	w.judgeBreaker(l, entry)
+	l.pending = entry.Status.NextAt
 }
 
 // current returns the life that the entry belongs to, with its epochs.
@@ -115,7 +124,7 @@ func (w *witness) current(entry schedule.Entry) *life {
 	l := w.life(claim.Firing{Schedule: entry.Schedule.ID, Generation: s.Generation})
 	if l == nil {
 		l = &life{id: entry.Schedule.ID, generation: s.Generation, verdicts: map[time.Time]finding{}, states: map[schedule.State]bool{},
-			seen: s.CreatedAt, epochs: []epoch{{definition: entry.Schedule, version: s.Version, from: s.CreatedAt}}}
+			skips: map[time.Time]bool{}, pending: s.NextAt, breaker: breaker{state: s.State, fails: s.ConsecutiveFails}, seen: s.CreatedAt, epochs: []epoch{{definition: entry.Schedule, version: s.Version, from: s.CreatedAt}}}
 		w.lives[l.id] = append(w.lives[l.id], l)
 	}
 	last := &l.epochs[len(l.epochs)-1]
@@ -194,6 +203,10 @@ func (w *witness) judgeFinding(l *life, at time.Time, r schedule.VerdictRange) {
 	if r.Verdict != schedule.VerdictFired && ran && !w.rolled() {
 		wrong("it ran")
 	}
+	if (r.Verdict == schedule.VerdictFired || r.Verdict == schedule.VerdictOverlap) && l.skips[at] && !w.rolled() {
+		wrong("it was to be skipped")
+	}
+	w.judgeClosed(l, at, r, wrong)
 	switch r.Verdict {
 	case schedule.VerdictFired:
 		w.track(id) // open from now on, also when it waits in the buffer
@@ -227,6 +240,11 @@ func (w *witness) judgeFinding(l *life, at time.Time, r schedule.VerdictRange) {
 		if len(l.epochs) == 1 {
 			wrong("the spec was never edited")
 		}
+	case schedule.VerdictSkipped:
+		if _, asked := l.skips[at]; !asked && !w.rolled() {
+			wrong("nobody asked for it")
+		}
+	case schedule.VerdictExcluded:
 	default:
 		wrong("nobody asked for it")
 	}
@@ -236,7 +254,7 @@ func (w *witness) judgeFinding(l *life, at time.Time, r schedule.VerdictRange) {
 // time between the scheduled time and now.
 func (w *witness) openBeside(l *life, at, now time.Time) bool {
 	for _, t := range w.tracks {
-		if t.key.Schedule == l.id && t.key.Generation == l.generation && !t.key.ScheduledAt.Equal(at) &&
+		if t.key.Schedule == l.id && t.key.Generation == l.generation && (t.key.Kind != claim.KindScheduled || !t.key.ScheduledAt.Equal(at)) &&
 			t.opened.Before(now) && (t.settled.IsZero() || t.settled.After(at.Add(-earlyBy))) {
 			return true
 		}

@@ -32,6 +32,7 @@ type scenario struct {
 
 	lose, storeJump, rollStore, rollQueue, rollBoth time.Duration
 	pauses, edits, moves, triggers, remakes         time.Duration
+	skips, calendars, backfills                     time.Duration
 	workerJump, outage                              time.Duration
 
 	calm    bool // no faults: everything fires, in time
@@ -168,7 +169,12 @@ func swarm(seed uint64) scenario {
 	maybe(func() { c.triggers = 12 * time.Second })
 	maybe(func() { c.remakes = 50 * time.Second })
 	maybe(func() { c.failing = 0.1 })
-	switch d.pick(6) {
+	maybe(func() { c.skips = 6 * time.Second })
+	maybe(func() { c.backfills = 25 * time.Second })
+	if d.chance(0.3) {
+		c.maxFailures, c.coolDown, c.failing = 2, 20*time.Second, 0.7
+	}
+	switch d.pick(8) {
 	case 0:
 		c.storeJump = 40 * time.Second
 		c.edits, c.remakes = 0, 0 // by the store's clock it could not be told which times they replaced
@@ -176,6 +182,12 @@ func swarm(seed uint64) scenario {
 		c.workerJump = 10 * time.Minute
 	case 2:
 		c.outage, c.span = 60*time.Second, 300*time.Second
+	case 3: // with edits or deletions the checker could not tell what was forgotten
+		c.edits, c.remakes = 0, 0
+		*[]*time.Duration{&c.rollStore, &c.rollQueue, &c.rollBoth}[d.pick(3)] = 60 * time.Second
+	}
+	if d.chance(0.4) { // one change of the times on which a schedule fires is enough to follow
+		c.calendars, c.edits = 20*time.Second, 0
 	}
 	return c
 }

@@ -127,6 +127,11 @@ func newSim(t *testing.T, c scenario, seed uint64) *sim {
 	if err := s.open(c.scripts); err != nil {
 		t.Fatal(err)
 	}
+	if c.calendars > 0 {
+		if _, err := s.store.PutCalendars(s.ctx, []schedule.Calendar{closing(3)}, schedule.CalendarOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i := range schedules {
 		if _, err := s.store.Put(s.ctx, s.definition(i), schedule.PutOptions{}); err != nil {
 			t.Fatal(err)
@@ -195,10 +200,17 @@ func (s *sim) plan(p *process) error {
 	if err != nil {
 		return err
 	}
-	scheduler, err := worker.NewScheduler(worker.SchedulerOptions{Definitions: store, Claims: store, Settler: store, Waker: store,
+	options := worker.SchedulerOptions{Definitions: store, Claims: store, Settler: store, Waker: store,
 		Enqueuer: enqueuer, Auditor: auditor, ID: p.id, ClaimTTL: claimTTL, KeepRuns: 5,
 		SimulationNow:  func() time.Time { return time.Now().Add(wrong) },
-		SimulationDraw: func(bound time.Duration) time.Duration { return roll(s.seed, p.id, "draw").between(0, bound) }})
+		SimulationDraw: func(bound time.Duration) time.Duration { return roll(s.seed, p.id, "draw").between(0, bound) }}
+	if s.c.calendars > 0 {
+		options.Calendars = store
+	}
+	if s.c.backfills > 0 {
+		options.Backfills = store
+	}
+	scheduler, err := worker.NewScheduler(options)
 	if err != nil {
 		return err
 	}
@@ -236,6 +248,9 @@ func (s *sim) definition(i int) schedule.Schedule {
 		}
 		if dice.chance(0.2) {
 			d.Effect = schedule.AtMostOnce
+		}
+		if s.c.calendars > 0 && dice.chance(0.6) {
+			d.Except = []schedule.Window{{Calendar: closed}}
 		}
 	}
 	d.Specs = []schedule.SpecDefinition{{Every: 10 * time.Second, Anchor: epochStart.Add(time.Duration(i) * 777 * time.Millisecond)}}
@@ -276,7 +291,7 @@ func (s *sim) settle() {
 			for i := range schedules {
 				done = s.resume(s.name(i)) && done
 			}
-			done = done && s.broker.quiet()
+			done = s.backfilled() && done && s.broker.quiet()
 		})
 		if done {
 			return
@@ -294,6 +309,7 @@ func (s *sim) resume(id schedule.ID) bool {
 		if _, err := s.store.Resume(s.ctx, id, schedule.ResumeOptions{}); err != nil {
 			s.t.Error(err)
 		}
+		s.witness.resumed(id)
 		s.witness.observe(id)
 		return false
 	}

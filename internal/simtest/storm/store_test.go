@@ -17,6 +17,9 @@ type backend interface {
 	claim.Store
 	claim.Ledger
 	claim.Waker
+	claim.Backfills
+	schedule.Skipper
+	schedule.CalendarStore
 	Check(ctx context.Context) error
 }
 
@@ -88,7 +91,12 @@ func word(c claim.Completion) string {
 // Release implements claim.Store.
 func (g *gated) Release(ctx context.Context, r claim.Release) (bool, error) {
 	return witnessed(g, ctx, "release", string(r.Schedule), func(ctx context.Context) (bool, error) { return g.direct.Release(ctx, r) },
-		func(w *witness, _ bool) { w.observe(r.Schedule) })
+		func(w *witness, held bool) {
+			if lives := w.lives[r.Schedule]; held && r.EnqueueFailed && len(lives) > 0 {
+				w.ended(claim.Firing{Schedule: r.Schedule, Generation: lives[len(lives)-1].generation}, claim.OutcomeFailed)
+			}
+			w.observe(r.Schedule)
+		})
 }
 
 // Begin implements claim.Ledger.
@@ -175,7 +183,10 @@ func (g *gated) Pause(ctx context.Context, id schedule.ID, o schedule.PauseOptio
 func (g *gated) Resume(ctx context.Context, id schedule.ID, o schedule.ResumeOptions) (schedule.ResumeResult, error) {
 	return witnessed(g, ctx, "resume schedule", string(id), func(ctx context.Context) (schedule.ResumeResult, error) {
 		return g.direct.Resume(ctx, id, o)
-	}, func(w *witness, _ schedule.ResumeResult) { w.observe(id) })
+	}, func(w *witness, _ schedule.ResumeResult) {
+		w.resumed(id)
+		w.observe(id)
+	})
 }
 
 // Trigger implements schedule.Catalog.
@@ -220,6 +231,8 @@ func outcome(v any, err error) string {
 			texts = append(texts, text)
 		}
 		return strings.Join(texts, ", ") + releases(v.Released)
+	case claim.BackfillResult:
+		return string(v.Answer) + releases(v.Released)
 	case claim.CompleteResult:
 		return fmt.Sprint(v.Outcomes) + releases(v.Released)
 	case claim.BeginResult:

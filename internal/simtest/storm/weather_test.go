@@ -71,6 +71,9 @@ func (s *sim) rollback(d *dice, store, queue bool) {
 			if store {
 				s.count("store rolled back")
 				s.witness.disturb("store", time.Now().Add(time.Minute))
+				for i := range schedules {
+					s.witness.observe(s.name(i))
+				}
 			}
 			if queue {
 				s.count("queue rolled back")
@@ -109,6 +112,7 @@ func (s *sim) administer() {
 		do   func(*dice, schedule.ID)
 	}{
 		{s.c.pauses, a.pauseOrResume}, {s.c.edits, a.edit}, {s.c.moves, a.move}, {s.c.triggers, a.trigger}, {s.c.remakes, a.remake},
+		{s.c.skips, a.skip}, {s.c.calendars, a.editCalendar}, {s.c.backfills, a.backfill},
 	}
 	for i, act := range acts {
 		if act.mean <= 0 {

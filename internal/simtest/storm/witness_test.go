@@ -24,6 +24,9 @@ type witness struct {
 	disturbed  map[string][]span // by process: crashed or stood still
 	violations []violation
 	late       []time.Duration // from the scheduled time to the queue
+	refills    []*refill       // backfills
+
+	calendarChanged time.Time
 }
 
 // A violation is a broken promise.
@@ -48,7 +51,8 @@ type track struct {
 	outcome  claim.RunOutcome
 	settled  time.Time
 	manual   bool
-	lost     int // tasks of it that the queue lost
+	again    bool // claimed more than once: it fires whatever a calendar says by then
+	lost     int  // tasks of it that the queue lost
 	redrives int
 	tasks    map[string]bool // task IDs that reached a queue
 }
@@ -131,9 +135,11 @@ func (w *witness) claimed(b claim.Batch) {
 			w.violate("fired while open", string(c.Schedule), "%s beside %v", c.Firing(), c.Open)
 		}
 		if c.Kind == claim.ClaimFire {
-			w.track(c.Firing())
+			t := w.track(c.Firing())
+			t.again = t.again || c.Again
 		}
 		w.observe(c.Schedule)
+		w.probe(c, fresh)
 	}
 }
 
@@ -149,7 +155,7 @@ func (w *witness) enqueued(info *asynq.TaskInfo) {
 		return
 	}
 	t.queued = time.Now()
-	if at := t.key.ScheduledAt; !at.IsZero() {
+	if at := t.key.ScheduledAt; t.key.Kind == claim.KindScheduled {
 		w.late = append(w.late, t.queued.Sub(at))
 		if at.Sub(t.queued) > earlyBy {
 			w.violate("early", string(t.id), "queued %s before its time", at.Sub(t.queued))
@@ -212,12 +218,12 @@ func (g *grant) live(now time.Time) bool {
 // beside everything.
 func (w *witness) besides(t *track, now time.Time) {
 	l := w.life(t.key)
-	if l == nil || t.manual || l.definition().Overlap == schedule.OverlapAllow || w.rolled() || w.sim.c.jumps() {
+	if l == nil || t.extra() || l.definition().Overlap == schedule.OverlapAllow || w.rolled() || w.sim.c.jumps() {
 		return
 	}
 	for _, id := range l.firings {
 		other := w.tracks[id]
-		if other == t || other.manual || len(other.grants) == 0 {
+		if other == t || other.extra() || len(other.grants) == 0 {
 			continue
 		}
 		if other.grants[len(other.grants)-1].live(now) {
@@ -282,6 +288,7 @@ func (w *witness) settled(id claim.FiringID, outcome claim.RunOutcome) {
 		w.violate("settled twice", string(id), "%s, then %s", t.outcome, outcome)
 	}
 	t.outcome, t.settled = outcome, time.Now()
+	w.ended(t.key, outcome)
 	w.sim.count("outcome " + string(outcome))
 	w.observe(t.key.Schedule)
 }
@@ -319,6 +326,10 @@ func (w *witness) redriven(id claim.FiringID, r claim.RedriveResult) {
 		w.track(id).redrives = r.Redrives
 	}
 }
+
+// extra reports whether it is no scheduled time's own firing: these may run
+// beside others.
+func (t *track) extra() bool { return t.manual || t.key.Kind == claim.KindBackfill }
 
 // given up reports whether the queue lost all that the auditors could give it.
 func (t *track) givenUp() bool {

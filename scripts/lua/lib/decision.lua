@@ -19,6 +19,10 @@ end
 -- apply_overlap buffers the firing, or gives the verdict that it overlaps.
 local function apply_overlap(r, c, id, audit_ms)
   if c.at_ms <= r.high_water_ms then return end
+  if contains(skip_list(r), c.at) then -- asked for since it was claimed
+    set_skips(r, skip_list(r), c.at)
+    return advance(r, c.at_ms, SKIPPED, 0)
+  end
   local policy, bound = overlap_policy(r), 0
   if policy == BUFFER_ONE then bound = 1 end
   if policy == BUFFER_ALL then bound = with_cold(r).buffer_limit end

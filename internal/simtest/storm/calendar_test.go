@@ -1,0 +1,90 @@
+package storm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+// asked notes that a scheduled time is to be skipped, or no more.
+func (w *witness) asked(id schedule.ID, at time.Time, on bool) {
+	if lives := w.lives[id]; len(lives) > 0 {
+		l := lives[len(lives)-1]
+		if on {
+			w.sim.count("skip asked")
+		} else {
+			w.sim.count("skip withdrawn")
+		}
+		l.skips[at] = on
+		if f, ok := l.verdicts[at]; ok && !w.rolled() {
+			w.violate("skip came late", string(id), "%s has verdict %d and was to be skipped: %v", clock(at), f.verdict, on)
+		}
+	}
+	w.observe(id)
+}
+
+// calendarPut notes a change of the calendar.
+func (w *witness) calendarPut(r schedule.CalendarResult) {
+	if len(r.Actions) == 1 && r.Actions[0] == schedule.CalendarUpdated {
+		w.sim.count("calendar edited")
+		w.calendarChanged = time.Now()
+	}
+	if r.Moved > 0 {
+		w.sim.count("moved by a calendar")
+	}
+	for i := range schedules {
+		w.observe(w.sim.name(i))
+	}
+}
+
+// shut returns what the stored calendar closes: seconds of a minute.
+func (w *witness) shut() func(time.Time) bool {
+	all, _, err := w.sim.store.Calendars(w.sim.ctx)
+	if err != nil {
+		w.sim.t.Error(err)
+	}
+	var low, high int
+	for _, c := range all {
+		for _, cron := range c.Cron {
+			if _, err := fmt.Sscanf(cron, "%d-%d", &low, &high); err != nil {
+				w.sim.t.Error(err)
+			}
+		}
+	}
+	return func(at time.Time) bool { return at.Second() >= low && at.Second() <= high && high > 0 }
+}
+
+// open leaves out the times that a calendar closes. Those that have a verdict
+// were scheduled times when they got it. Of the others the pending one is the
+// first, closed or not: it was planned before a change, and gets its verdict.
+func (l *life) open(times []time.Time) []time.Time {
+	if l.closed == nil {
+		return times
+	}
+	var open []time.Time
+	for _, at := range times {
+		_, decided := l.verdicts[at]
+		passed := !at.After(l.seen) || l.pending.IsZero() || at.Before(l.pending)
+		if decided || !passed && (at.Equal(l.pending) || !l.closed(at)) {
+			open = append(open, at)
+		}
+	}
+	return open
+}
+
+// judgeClosed wants nothing to fire that was closed when it was claimed.
+func (w *witness) judgeClosed(l *life, at time.Time, r schedule.VerdictRange, wrong func(string)) {
+	if l.closed == nil || w.rolled() {
+		return
+	}
+	shut := l.closed(at)
+	t := w.tracks[claim.ScheduledFiring(l.id, l.generation, at)]
+	switch {
+	case r.Verdict == schedule.VerdictExcluded && !shut:
+		wrong("no calendar excludes it")
+	case r.Verdict == schedule.VerdictFired && shut && (t == nil || !t.again && t.opened.After(w.calendarChanged)):
+		wrong("a calendar excludes it")
+	}
+}
