@@ -83,7 +83,7 @@ for _, id in ipairs(ids) do
   if not r then
     put_aside(id)
   elseif can_fire(r) and due_ms(r) <= now_ms then
-    grant(r, token + granted, firing_id_of[id])
+    grant(r, decimal(token + granted), firing_id_of[id])
     granted = granted + 1
   else
     place(r)

@@ -37,9 +37,9 @@ local completions, ids, wanted, outcomes, released = {}, {}, {}, {}, {}
 for i = 6, #ARGV, 8 do
   local n = #ids + 1
   ids[n], completions[n] = ARGV[i], {
-    id = ARGV[i], token = tonumber(ARGV[i + 1]), at = ARGV[i + 2], at_ms = tonumber(ARGV[i + 2]),
-    decision = ARGV[i + 3], why = tonumber(ARGV[i + 4]),
-    next_ms = tonumber(ARGV[i + 5]), not_before_ms = tonumber(ARGV[i + 6]), range = decode_range(ARGV[i + 7]),
+    id = ARGV[i], token = ARGV[i + 1], at = ARGV[i + 2], at_ms = number_of[ARGV[i + 2]],
+    decision = ARGV[i + 3], why = number_of[ARGV[i + 4]],
+    next_ms = number_of[ARGV[i + 5]], not_before_ms = number_of[ARGV[i + 6]], range = decode_range(ARGV[i + 7]),
   }
 end
 

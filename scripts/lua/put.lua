@@ -59,7 +59,6 @@ local expected_version, expected_next_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
 local replace, next_ms, released = ARGV[11] == "1", tonumber(ARGV[12]), {}
 local keep_answer, paused, removed = ARGV[8] == "1", ARGV[16] == "1", tonumber(ARGV[28])
 local superseded, second_ms = decode_range(ARGV[14]), tonumber(ARGV[15])
-local channel, message = ARGV[25], ARGV[26]
 local r = get_schedule(id)
 
 local function answer(status, created)
@@ -102,5 +101,5 @@ for i = 29 + removed, #ARGV do redis.call("ZADD", LABEL, 0, ARGV[i]) end
 write_all()
 local result = answer("OK", created and 1 or 0)
 remember(request, keep_ms, keep_answer and string.format("%d|%s|%d|%d", unpack(result, 2, 5)) or "")
-if wake then redis.call("PUBLISH", channel, message) end
+if wake then redis.call("PUBLISH", ARGV[25], ARGV[26]) end
 return result

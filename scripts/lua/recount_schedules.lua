@@ -30,7 +30,7 @@ for _, id in ipairs(ids) do
   local r = schedules[id]
   if r then
     add(COUNTED[r.state], 1)
-    add("claimed", r.token ~= 0 and 1 or 0)
+    add("claimed", r.token ~= NO_TOKEN and 1 or 0)
     add("buffered", r.buffered)
   end
 end

@@ -27,16 +27,16 @@
 -- @include lib/settle.lua
 -- @include lib/write.lua
 
-local token, not_before_ms, failed = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == "1"
+local token, not_before_ms, failed = ARGV[5], tonumber(ARGV[6]), ARGV[7] == "1"
 
 -- Decide.
 local r = get_schedule(ARGV[4])
-if not r or token == 0 or r.token ~= token then return "STALE" end
+if not r or token == NO_TOKEN or r.token ~= token then return "STALE" end
 r.not_before_ms = not_before_ms
 if failed and count_failure(r) then
   r.not_before_ms = 0
 else
-  set_token(r, 0)
+  set_token(r, NO_TOKEN)
   place(r)
 end
 

@@ -27,7 +27,7 @@ local id, generation = ARGV[4], ARGV[5]
 local r = get_schedule(id)
 if not r or r.generation ~= generation then return "GONE" end
 for _, firing_id in ipairs(firing_ids(r, buffer_list(r) .. open_list(r))) do drop_firing(firing_id) end
-set_token(r, 0)
+set_token(r, NO_TOKEN)
 set_buffered(r, 0)
 count(COUNTED[r.state], -1, id)
 moves[id], changed_schedules[id] = false, nil

@@ -22,8 +22,8 @@ for i = 5, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 -- Decide.
 load_schedules(ids)
 for i, id in ipairs(ids) do
-  local r, token = schedules[id], tonumber(ARGV[4 + 2 * i])
-  held[i] = r and token > 0 and r.token == token and 1 or 0
+  local r, token = schedules[id], ARGV[4 + 2 * i]
+  held[i] = r and token ~= NO_TOKEN and r.token == token and 1 or 0
   if held[i] == 1 then hold(r, deadline_ms) end
 end
 

@@ -31,7 +31,7 @@ for i = 1, #entries, 2 do ids[#ids + 1] = entries[i] end
 load_schedules(ids)
 for i, id in ipairs(ids) do
   local r, score = schedules[id], tonumber(entries[2 * i])
-  local free = r and r.token == 0 and can_fire(r)
+  local free = r and r.token == NO_TOKEN and can_fire(r)
   if free then
     first = first or r
     late_ms = math.max(late_ms, now_ms - due_ms(r))

@@ -56,7 +56,7 @@ if limit then
 else
   if obey and overlap_policy(r) == CANCEL_OTHER then ask_cancel(r) end
   open_firing(r, id, new_firing(INTENT, 0, r.queue), now_ms)
-  if r.state == PROBING and r.token == 0 then place(r) end -- a probe goes alone
+  if r.state == PROBING and r.token == NO_TOKEN then place(r) end -- a probe goes alone
 end
 
 note_event("triggered", r, id)

@@ -5,9 +5,7 @@
 -- so on.
 local COUNTED = { "active", "paused", "disabled", "completed", "active" }
 local COUNTERS = { "active", "paused", "disabled", "completed", "claimed", "buffered" }
-local counts = {}
-
-local function count(name, by, id) counts[#counts + 1] = { name = name, by = by, id = id } end
+local sums, recounted = {}, nil
 
 -- up_to compares by bytes, as sorted sets do; how Lua compares depends on the
 -- server's locale.
@@ -19,15 +17,15 @@ local function up_to(id, last)
   return #id <= #last
 end
 
-local function write_counts()
-  if #counts == 0 then return end
-  local recounted, sums = redis.call("HGET", META, "recount"), {}
-  for _, c in ipairs(counts) do
-    sums[c.name] = (sums[c.name] or 0) + c.by
-    if recounted and up_to(c.id, recounted) then
-      sums["recount_" .. c.name] = (sums["recount_" .. c.name] or 0) + c.by
-    end
+local function count(name, by, id)
+  if recounted == nil then recounted = redis.call("HGET", META, "recount") end
+  sums[name] = (sums[name] or 0) + by
+  if recounted and up_to(id, recounted) then
+    sums["recount_" .. name] = (sums["recount_" .. name] or 0) + by
   end
+end
+
+local function write_counts()
   for name, by in pairs(sums) do
     if by ~= 0 then redis.call("HINCRBY", META, name, by) end
   end

@@ -4,7 +4,7 @@
 -- refusal says why a completion changes nothing, or nil.
 local function refusal(r, c, firing, calendars)
   if not r then return "GONE" end
-  if c.token == 0 or r.token ~= c.token or r.next_ms ~= c.at_ms then
+  if c.token == NO_TOKEN or r.token ~= c.token or r.next_ms ~= c.at_ms then
     return r.high_water_ms >= c.at_ms and "ALREADY" or "STALE"
   end
   local range = c.range
@@ -50,7 +50,7 @@ end
 local function move_on(r, c, released)
   if c.range then advance_range(r, c.range) end
   r.next_ms, r.not_before_ms = c.next_ms, c.not_before_ms
-  set_token(r, 0)
+  set_token(r, NO_TOKEN)
   local waits = with_delay(r) and not limit_reached(r)
   if waits or c.decision == "O" and limit_reached(r) then r.next_ms, r.not_before_ms = 0, 0 end
   if r.next_ms == 0 and not waits then set_state(r, COMPLETED) end

@@ -4,26 +4,28 @@
 -- spaces cannot meet, and only the first is compared with the high-water mark.
 -- A record that cannot be read counts as none. Changes are collected and
 -- written once, see write_firings.
-local FIRING_FIELDS = "^([^|]*)|" .. string.rep("(%-?%d+)|", 8) .. "([^|]*)|([^|]*)|([^|]*)|(.*)$"
-local FIRING_FORMAT = "%s|%d|%d|%d|%d|%d|%d|%d|%d|%s|%s|%s|%s"
+local FIRING_FIELDS = "^" .. string.rep("([^|]*)|", 12) .. "(.*)$"
 local firings, changed_firings, audits = {}, {}, {}
 
 local function decode_firing(text)
   local state, attempt, token, lease_ms, redrives, at_ms, flags, opened_ms, begun_ms, owner, worker, queue, unknown =
     string.match(text, FIRING_FIELDS)
-  if not unknown or math.max(#attempt, #token, #lease_ms, #redrives, #at_ms, #flags, #opened_ms, #begun_ms) > 16 then
-    return false
-  end
-  return {
-    state = state, attempt = tonumber(attempt), token = tonumber(token), lease_ms = tonumber(lease_ms),
-    redrives = tonumber(redrives), at_ms = tonumber(at_ms), flags = tonumber(flags), opened_ms = tonumber(opened_ms),
-    begun_ms = tonumber(begun_ms), owner = owner, worker = worker, queue = queue, unknown = unknown,
+  if not unknown then return false end
+  local f = {
+    state = state, attempt = number_of[attempt], token = number_of[token], lease_ms = number_of[lease_ms],
+    redrives = number_of[redrives], at_ms = number_of[at_ms], flags = number_of[flags],
+    opened_ms = number_of[opened_ms], begun_ms = number_of[begun_ms],
+    owner = owner, worker = worker, queue = queue, unknown = unknown,
   }
+  local readable = f.attempt and f.token and f.lease_ms and f.redrives and f.at_ms and f.flags and f.opened_ms and f.begun_ms
+  return readable and f or false
 end
 
 local function encode_firing(f)
-  return string.format(FIRING_FORMAT, f.state, f.attempt, f.token, f.lease_ms, f.redrives, f.at_ms, f.flags,
-    f.opened_ms, f.begun_ms, f.owner, f.worker, f.queue, f.unknown)
+  if type(f) == "string" then return f end
+  return f.state .. "|" .. text_of[f.attempt] .. "|" .. text_of[f.token] .. "|" .. text_of[f.lease_ms] .. "|" ..
+    text_of[f.redrives] .. "|" .. text_of[f.at_ms] .. "|" .. text_of[f.flags] .. "|" .. text_of[f.opened_ms] .. "|" ..
+    text_of[f.begun_ms] .. "|" .. f.owner .. "|" .. f.worker .. "|" .. f.queue .. "|" .. f.unknown
 end
 
 local function new_firing(state, at_ms, queue)
@@ -41,10 +43,12 @@ end
 
 local function get_firing(id)
   if firings[id] == nil then load_firings({ id }) end
+  if type(firings[id]) == "string" then firings[id] = decode_firing(firings[id]) end
   return firings[id]
 end
 
--- put_firing changes a record; without an audit time that stays as it is.
+-- put_firing changes a record, or sets its text; without an audit time that
+-- stays as it is.
 local function put_firing(id, firing, audit_ms)
   firings[id], changed_firings[id] = firing, firing
   if audit_ms then audits[id] = audit_ms end
@@ -54,36 +58,27 @@ local function drop_firing(id)
   firings[id], changed_firings[id], audits[id] = false, false, false
 end
 
-local function firing_of(r, key) return r.id .. ":" .. r.generation .. ":" .. key end
-
--- split_firing returns schedule, generation, key, and the scheduled time when
--- the key is one, otherwise 0.
-local function split_firing(id)
-  local schedule, generation, key = string.match(id, "^([^:]+):(%d+):(.+)$")
-  return schedule, generation, key, tonumber(key) or 0
-end
-
 -- write_firings frees first, so that a full server can still settle.
 local function write_firings()
-  local dropped, unaudited, fields, scores = {}, {}, {}, {}
+  local dropped, unaudited, fields, scores, n, m = {}, {}, {}, {}, 0, 0
   for id, firing in pairs(changed_firings) do
     if firing then
-      fields[#fields + 1] = id
-      fields[#fields + 1] = encode_firing(firing)
+      fields[n + 1], fields[n + 2] = id, encode_firing(firing)
+      n = n + 2
     else
       dropped[#dropped + 1] = id
     end
   end
   for id, audit_ms in pairs(audits) do
     if audit_ms then
-      scores[#scores + 1] = decimal(audit_ms)
-      scores[#scores + 1] = id
+      scores[m + 1], scores[m + 2] = text_of[audit_ms], id
+      m = m + 2
     else
       unaudited[#unaudited + 1] = id
     end
   end
   if #dropped > 0 then redis.call("HDEL", FIRING, unpack(dropped)) end
   if #unaudited > 0 then redis.call("ZREM", AUDIT, unpack(unaudited)) end
-  if #fields > 0 then redis.call("HSET", FIRING, unpack(fields)) end
-  if #scores > 0 then redis.call("ZADD", AUDIT, unpack(scores)) end
+  if n > 0 then redis.call("HSET", FIRING, unpack(fields)) end
+  if m > 0 then redis.call("ZADD", AUDIT, unpack(scores)) end
 end

@@ -6,7 +6,7 @@ local dropped_names, added_names = {}, {}
 -- its owner's next renewal replaces.
 local function repair_place(r, grace_ms, longest_ms)
   local score = score_of(DUE, r.id)
-  if r.token ~= 0 then
+  if r.token ~= NO_TOKEN then
     if score and score % 1 == 0.5 and score <= now_ms + longest_ms then return end
     hold(r, now_ms + grace_ms)
   else

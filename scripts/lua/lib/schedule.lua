@@ -7,8 +7,7 @@
 -- can hold it.
 --
 -- Changes are collected and written once, see write_schedules.
-local HOT = "^" .. string.rep("(%-?%d+)|", 11) .. "([^|]*)|([^|]*)|(.*)$"
-local HOT_FORMAT = "%d|%d|%d|%d|%d|%d|%d|%s|%d|%d|%d|%s|%s|%s"
+local HOT = "^" .. string.rep("([^|]*)|", 6) .. string.rep("(%-?%d+)|", 2) .. string.rep("([^|]*)|", 5) .. "(.*)$"
 local COLD = "^" .. string.rep("([^|]*)|", 18) .. "(.*)$"
 local COLD_SHAPE = "^" .. string.rep("%-?%d+|", 17) .. "[^|]*|"
 local COLD_FORMAT = string.rep("%d|", 17) .. "%s|"
@@ -19,21 +18,21 @@ local schedules, changed_schedules, unreadable = {}, {}, {}
 local function decode_schedule(id, text)
   local state, policy, version, next_ms, not_before_ms, high_water_ms, token, generation,
     open, buffered, fired, range, queue, cold = string.match(text, HOT)
-  local _, last = string.find(cold or "", COLD_SHAPE)
-  if not cold or not last and cold ~= "" or not string.find(state, "^[1-5]$")
-    or math.max(#policy, #version, #next_ms, #not_before_ms, #high_water_ms, #token, #generation, #open, #buffered,
-      #fired) > 16 or last and string.find(string.sub(cold, 1, last), TOO_LONG) then
-    unreadable[id] = true
-    return false
-  end
-  return {
-    id = id, state = tonumber(state), was = tonumber(state), policy = tonumber(policy), version = tonumber(version),
-    next_ms = tonumber(next_ms), not_before_ms = tonumber(not_before_ms), high_water_ms = tonumber(high_water_ms),
-    token = tonumber(token), generation = generation, -- compared and shown as text
-    open = tonumber(open), buffered = tonumber(buffered), fired = tonumber(fired),
+  local _, last = nil, 0
+  if cold ~= "" then _, last = string.find(cold or "", COLD_SHAPE) end
+  local held = last and not string.find(string.sub(cold, 1, last), TOO_LONG) and #token <= 16 and #generation <= 16
+  local r = held and {
+    id = id, state = number_of[state], was = number_of[state], policy = number_of[policy], version = number_of[version],
+    next_ms = number_of[next_ms], not_before_ms = number_of[not_before_ms], high_water_ms = number_of[high_water_ms],
+    token = token, generation = generation, -- compared and shown as text
+    open = number_of[open], buffered = number_of[buffered], fired = number_of[fired],
     range = range, -- the current verdict range, see lib/verdict.lua
     queue = queue, cold_text = cold,
   }
+  if r and r.state and r.state >= 1 and r.state <= 5 and r.policy and r.version and r.next_ms and r.not_before_ms
+    and r.high_water_ms and r.open and r.buffered and r.fired then return r end
+  unreadable[id] = true
+  return false
 end
 
 -- with_cold decodes the cold part, once.
@@ -42,7 +41,7 @@ local function with_cold(r)
   local text = r.cold_text == "" and COLD_ZERO or r.cold_text
   local f = { string.match(text, COLD) }
   r.history, r.unknown = f[18], f[19]
-  for i = 1, 17 do f[i] = tonumber(f[i]) end
+  for i = 1, 17 do f[i] = number_of[f[i]] end
   r.failures, r.max_failures, r.cool_down_ms, r.until_ms, r.since_ms, r.buffer_limit,
     r.coalesced, r.missed, r.overlapped, r.others, r.runs, r.failed_runs, r.updated_ms,
     r.delay_ms, r.ends_ms, r.limit, r.ranges = unpack(f, 1, 17)
@@ -50,15 +49,16 @@ local function with_cold(r)
 end
 
 local function encode_schedule(r)
-  local cold = r.cold_text
+  local claimed, cold = r.token, r.cold_text -- both are text
   if r.history then
     cold = string.format(COLD_FORMAT, r.failures, r.max_failures, r.cool_down_ms, r.until_ms, r.since_ms,
       r.buffer_limit, r.coalesced, r.missed, r.overlapped, r.others, r.runs, r.failed_runs, r.updated_ms,
       r.delay_ms, r.ends_ms, r.limit, r.ranges, r.history) .. r.unknown
     if cold == COLD_ZERO then cold = "" end
   end
-  return string.format(HOT_FORMAT, r.state, r.policy, r.version, r.next_ms, r.not_before_ms, r.high_water_ms,
-    r.token, r.generation, r.open, r.buffered, r.fired, r.range, r.queue, cold)
+  return text_of[r.state] .. "|" .. text_of[r.policy] .. "|" .. text_of[r.version] .. "|" .. text_of[r.next_ms] .. "|" ..
+    text_of[r.not_before_ms] .. "|" .. text_of[r.high_water_ms] .. "|" .. claimed .. "|" .. r.generation .. "|" ..
+    text_of[r.open] .. "|" .. text_of[r.buffered] .. "|" .. text_of[r.fired] .. "|" .. r.range .. "|" .. r.queue .. "|" .. cold
 end
 
 -- load_schedules reads many with one command; get_schedule then finds them.

@@ -57,7 +57,7 @@ end
 local function follow(r, released)
   release(r, released)
   await_delay(r)
-  if r.token == 0 then place(r) end
+  if r.token == NO_TOKEN then place(r) end
 end
 
 -- close_firing settles a firing of r. True says that the breaker disabled the

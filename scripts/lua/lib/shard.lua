@@ -31,19 +31,49 @@ local HAS_SKIPS, USES_CALENDAR, HAS_DELAY = 8, 16, 32
 local INTENT, ENQUEUED, RUNNING, WAITING, BUFFERED = "I", "E", "R", "W", "B"
 -- Bits of a firing's flags; TASK_OWED is the highest, so that "% TASK_OWED" takes it off.
 local RELEASED, CANCEL_ASKED, CLAIMED_AGAIN, TASK_OWED = 1, 2, 4, 8
+local NO_TOKEN = "0" -- of a schedule that nobody has claimed
 -- Verdicts that scripts give by themselves.
 local FIRED, OVERLAPPED, SKIPPED, SUPERSEDED = 1, 4, 6, 8
 
--- Numbers above 14 digits lose their tail when Lua turns them into text.
-local function decimal(number) return string.format("%d", number) end
+-- In a batch most numbers are met many times. So text_of has the text of those
+-- that were asked for, by number, and number_of the number of a decimal text of
+-- at most 16 characters, nil for every other text. Lua by itself would cut the
+-- text of a number above 14 digits. Counts in between and tokens are rarely met
+-- twice, and stay out.
+local text_of = setmetatable({}, { __index = function(known, number)
+  local text = string.format("%d", number)
+  if number < 1024 or (number > 4294967296 and number < 1e14) then known[number] = text end
+  return text
+end })
+local number_of = setmetatable({}, { __index = function(known, text)
+  if #text > 16 or not string.find(text, "^%-?%d+$") then return nil end
+  local number = tonumber(text)
+  known[text] = number
+  return number
+end })
 
-local function has_bit(bits, bit) return math.floor(bits / bit) % 2 == 1 end
+local function decimal(number) return text_of[number] end
+
+local function has_bit(bits, bit) return bits % (2 * bit) >= bit end
 
 -- calendar_version is what the shard insists on.
-local function calendar_version() return tonumber(redis.call("HGET", META, "cal") or "0") end
+local stored_calendars
+local function calendar_version()
+  stored_calendars = stored_calendars or tonumber(redis.call("HGET", META, "cal") or "0")
+  return stored_calendars
+end
 
 -- old_calendars says whether a schedule of that policy was planned with
 -- calendars that have changed.
 local function old_calendars(policy, version)
   return has_bit(policy, USES_CALENDAR) and version < calendar_version()
+end
+
+local function firing_of(r, key) return r.id .. ":" .. r.generation .. ":" .. key end
+
+-- split_firing returns schedule, generation, key, and the scheduled time when
+-- the key is one, otherwise 0.
+local function split_firing(id)
+  local schedule, generation, key = string.match(id, "^([^:]+):(%d+):(.+)$")
+  return schedule, generation, key, tonumber(key) or 0
 end

@@ -15,3 +15,5 @@ local function set_skips(r, list, without)
 end
 
 local function skip_list(r) return has_bit(r.policy, HAS_SKIPS) and redis.call("HGET", SKIP, r.id) or "" end
+
+local function is_skipped(r, at) return has_bit(r.policy, HAS_SKIPS) and contains(skip_list(r), at) end

@@ -4,16 +4,16 @@
 local HISTORY = 32 -- closed ranges that are kept
 local TOTAL = { [2] = "coalesced", [3] = "missed", [4] = "overlapped" }
 
-local RANGE = "^(%d+),(%d+),(%d+),(%d+),(%d+)$"
-local RANGE_FORMAT = "%d,%d,%d,%d,%d" -- verdict, why, how many, first_ms, last_ms
+local RANGE = "^(%d+),(%d+),(%d+),(%d+),(%d+)$" -- verdict, why, how many, first_ms, last_ms
 
 -- decode_range reads one that a caller planned, nil for "".
 local function decode_range(text)
+  if text == "" then return nil end
   local verdict, why, counted, first_ms, last_ms = string.match(text, RANGE)
   if not verdict then return nil end
   return {
-    verdict = tonumber(verdict), why = tonumber(why), count = tonumber(counted),
-    first_ms = tonumber(first_ms), last_ms = tonumber(last_ms),
+    verdict = number_of[verdict], why = number_of[why], count = number_of[counted],
+    first_ms = number_of[first_ms], last_ms = number_of[last_ms],
   }
 end
 
@@ -35,15 +35,16 @@ end
 -- of 0 means that nobody counted them.
 local function record(r, verdict, why, first_ms, last_ms, counted)
   if verdict == FIRED then r.fired = r.fired + counted end
-  local current, current_why, before, since_ms = string.match(r.range, RANGE)
-  if tonumber(current) == verdict and tonumber(current_why) == why then
-    before = tonumber(before)
+  local reason = text_of[verdict] .. "," .. text_of[why]
+  local current, before, since = string.match(r.range, "^(%d+,%d+),(%d+),(%d+),%d+$")
+  if current == reason then
+    before = number_of[before] or 0
     counted = (before == 0 or counted == 0) and 0 or before + counted
-    first_ms = tonumber(since_ms)
   else
     close_range(r)
+    since = text_of[first_ms]
   end
-  r.range = string.format(RANGE_FORMAT, verdict, why, counted, first_ms, last_ms)
+  r.range = reason .. "," .. text_of[counted] .. "," .. since .. "," .. text_of[last_ms]
   change(r)
 end
 
@@ -72,7 +73,7 @@ end
 -- promise ends a claim that an operator's act meets. An intent is kept; a claim
 -- without one is dropped and its scheduled time stays pending.
 local function promise(r)
-  if r.token == 0 then return end
+  if r.token == NO_TOKEN then return end
   keep_intent(r)
-  set_token(r, 0)
+  set_token(r, NO_TOKEN)
 end
