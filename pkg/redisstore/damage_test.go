@@ -2,10 +2,13 @@ package redisstore_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -200,6 +203,25 @@ func TestTimesToSkipThatAreNoneStopNoRepair(t *testing.T) {
 		b.clock.Add(10 * time.Second)
 		if claimed, _ := b.claimDamaged(); len(claimed) != 2 {
 			t.Errorf("claimed %v, want both", claimed)
+		}
+	})
+}
+
+// TestAnInfiniteDueTimeIsNotSoon has nothing in the index of due times but a
+// slip: workers took it for long ago and asked without a rest.
+func TestAnInfiniteDueTimeIsNotSoon(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		defer b.wipe()
+		b.put(every10("a"))
+		if err := b.client.ZAdd(t.Context(), b.key("a", "due"), redis.Z{Score: math.Inf(1), Member: "a"}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for shard := range 3 {
+			batch, err := b.ClaimDue(t.Context(), claim.ClaimRequest{Shard: shard, Owner: "w", Limit: 10,
+				TTL: 10 * time.Second, AuditAfter: 15 * time.Second})
+			if err != nil || !batch.NextDue.IsZero() && !batch.NextDue.After(batch.Now) {
+				t.Errorf("shard %d: next due %v at %v, %v", shard, batch.NextDue, batch.Now, err)
+			}
 		}
 	})
 }

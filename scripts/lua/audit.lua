@@ -48,4 +48,4 @@ end
 prune_requests()
 write_all()
 local first = redis.call("ZRANGE", AUDIT, 0, 0, "WITHSCORES")
-return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, found }
+return { now_ms, first[2] and math.ceil(math.min(tonumber(first[2]) or 2 ^ 53, 2 ^ 53)) or "", released, found }

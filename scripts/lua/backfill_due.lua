@@ -43,4 +43,4 @@ end
 
 -- Apply.
 local first = redis.call("ZRANGE", BACKFILL_DUE, 0, 0, "WITHSCORES")
-return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", due }
+return { now_ms, first[2] and math.ceil(math.min(tonumber(first[2]) or 2 ^ 53, 2 ^ 53)) or "", due }

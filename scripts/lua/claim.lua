@@ -93,4 +93,4 @@ end
 -- Apply.
 write_all()
 local first = redis.call("ZRANGE", DUE, 0, 0, "WITHSCORES")
-return { now_ms, first[2] and math.ceil(tonumber(first[2])) or "", released, claims, damaged, calendars }
+return { now_ms, first[2] and math.ceil(math.min(tonumber(first[2]) or 2 ^ 53, 2 ^ 53)) or "", released, claims, damaged, calendars }
