@@ -177,6 +177,9 @@ func (c *Compiled) rangeOf(verdict Verdict, first, last time.Time) *VerdictRange
 		r.Count = 0
 		if n, exact := c.CountBetween(first, last); exact {
 			r.Count = n
+			if fires, _, _ := c.windows.span(first.UnixMilli(), &effort{}); !fires {
+				r.Count++ // the pending one, which a calendar excluded since
+			}
 		}
 	}
 	return r

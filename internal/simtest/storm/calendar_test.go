@@ -84,7 +84,7 @@ func (w *witness) judgeClosed(l *life, at time.Time, r schedule.VerdictRange, wr
 	switch {
 	case r.Verdict == schedule.VerdictExcluded && !shut:
 		wrong("no calendar excludes it")
-	case r.Verdict == schedule.VerdictFired && shut && (t == nil || !t.again && t.opened.After(w.calendarChanged)):
+	case r.Verdict == schedule.VerdictFired && shut && w.completing && (t == nil || !t.again && t.opened.After(w.calendarChanged)):
 		wrong("a calendar excludes it")
 	}
 }

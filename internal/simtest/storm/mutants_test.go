@@ -30,6 +30,8 @@ const (
 	claimsFile  = "internal/memstore/claims.go"
 	ledgerFile  = "internal/memstore/ledger.go"
 	catalogFile = "internal/memstore/catalog.go"
+
+	backfillFile = "internal/memstore/backfill.go"
 )
 
 var mutants = []mutant{
@@ -53,6 +55,11 @@ var mutants = []mutant{
 	{"the auditor enqueues a lost task again", "B4", "leftover|lost", []edit{{"pkg/queue/decide.go", "	case !task.exists:\n		return decision{what: doRedrive", "	case !task.exists:\n		return decision{what: doLeave"}}},
 	{"the auditor enqueues what is owed", "P4", "leftover|lost", []edit{{"pkg/queue/decide.go", "return decision{what: doEnqueue", "return decision{what: doLeave"}}},
 	{"what is settled is acknowledged, not run", "B2", "effect-without-a-grant", []edit{{"pkg/queue/middleware.go", "	switch grant.Answer {\n", "	if grant.Answer == claim.BeginSettled {\n		grant.Answer = claim.BeginRun\n	}\n	switch grant.Answer {\n"}}},
+	// Without a row: drawn storms.
+	{"a skip counts while a claim waits for the overlap policy", "", "wrong-verdict", []edit{{claimsFile, "		case slices.ContainsFunc(r.skips, r.next.Equal): // asked", "		case false: // asked"}}},
+	{"one probe at a time", "", "probe-beside-a-run", []edit{{recordFile, "r.flag == enabled || r.flag == halfOpen && len(r.others(r.pending())) == 0", "r.flag == enabled || r.flag == halfOpen"}, {recordFile, "	case r.next.IsZero() || r.flag == halfOpen && len(r.others(r.pending())) > 0:", "	case r.next.IsZero():"}}},
+	{"the breaker opens at the failure that reaches the bound", "", "breaker-stayed-closed", []edit{{recordFile, "r.consecutive >= limit", "r.consecutive > limit"}}},
+	{"a step of a backfill is taken once", "", "backfill", []edit{{backfillFile, "	case !b.Cursor.Equal(millis(step.Expected)) || ", "	case "}}},
 }
 
 // TestMutantsAreCurrent wants every rule to be where the list says, so that

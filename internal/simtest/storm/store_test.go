@@ -71,9 +71,11 @@ func (g *gated) Complete(ctx context.Context, r claim.CompleteRequest) (claim.Co
 	return witnessed(g, ctx, "complete", strings.Join(keys, ", "), func(ctx context.Context) (claim.CompleteResult, error) {
 		return g.direct.Complete(ctx, r)
 	}, func(w *witness, _ claim.CompleteResult) {
+		w.completing = true
 		for _, c := range r.Completions {
 			w.observe(c.Schedule)
 		}
+		w.completing = false
 	})
 }
 

@@ -27,6 +27,7 @@ type witness struct {
 	refills    []*refill       // backfills
 
 	calendarChanged time.Time
+	completing      bool // a worker decided, not an act that met its claim
 }
 
 // A violation is a broken promise.
