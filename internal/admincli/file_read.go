@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -17,11 +18,12 @@ import (
 )
 
 // Limits on what is read. They bound the work of the parser, which costs the
-// square of the nesting depth.
+// square of the nesting depth, and of the keys in one mapping.
 const (
 	maxFileBytes = 32 << 20
 	maxDepth     = 64
 	maxKeyColumn = 1024
+	maxKeys      = 4096 // in one mapping
 	maxProblems  = 20
 )
 
@@ -74,8 +76,8 @@ func readFile(name string, text []byte) (fileContent, error) {
 		return fileContent{}, err
 	}
 	tokens := lexer.Tokenize(string(text))
-	if at := tooDeep(tokens); at != nil {
-		return fileContent{}, fileProblem(placeOf(name, at), "nested too deeply: allowed: %d levels", maxDepth)
+	if err := checkShape(name, tokens); err != nil {
+		return fileContent{}, err
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
@@ -106,6 +108,54 @@ func checkText(name string, text []byte) error {
 			return fileProblem(place{name, line, column}, "control character %s is not allowed; inside double quotes write it as an escape", escape(r))
 		}
 		i += size
+	}
+	return nil
+}
+
+// checkShape refuses what would cost the parser too much.
+func checkShape(name string, tokens token.Tokens) error {
+	if at := tooDeep(tokens); at != nil {
+		return fileProblem(placeOf(name, at), "nested too deeply: allowed: %d levels", maxDepth)
+	}
+	if at := tooWide(tokens); at != nil {
+		return fileProblem(placeOf(name, at), "too many keys in one mapping: allowed: %d", maxKeys)
+	}
+	return nil
+}
+
+// tooWide returns the key with which a mapping passes the limit, or nil.
+// Mappings in braces are counted by their depth, others by the column of their
+// keys.
+func tooWide(tokens token.Tokens) *token.Token {
+	keys := map[int]int{}
+	depth := 0
+	forget := func(deeper func(int) bool) {
+		maps.DeleteFunc(keys, func(at, _ int) bool { return deeper(at) })
+	}
+	for _, t := range tokens {
+		at := -depth
+		switch t.Type {
+		case token.DocumentHeaderType:
+			clear(keys)
+		case token.MappingStartType, token.SequenceStartType:
+			depth++
+		case token.MappingEndType, token.SequenceEndType:
+			forget(func(other int) bool { return other == at })
+			depth--
+		case token.SequenceEntryType:
+			forget(func(other int) bool { return other > t.Position.Column })
+		case token.MappingValueType:
+			if depth == 0 {
+				if t.Prev == nil {
+					continue
+				}
+				at = t.Prev.Position.Column
+				forget(func(other int) bool { return other > at })
+			}
+			if keys[at]++; keys[at] > maxKeys {
+				return t
+			}
+		}
 	}
 	return nil
 }

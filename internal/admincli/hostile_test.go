@@ -199,6 +199,41 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	}
 }
 
+// Files that would cost the parser the square of their keys end at a limit;
+// as many keys in mappings of their own do not.
+func TestHostileFilesWithManyKeys(t *testing.T) {
+	block, flow, apart := "schedules:\n- id: x\n", "schedules:\n- {id: x", "schedules:\n"
+	for i := range maxKeys + 10 {
+		block += fmt.Sprintf("  k%d: 1\n", i)
+		flow += fmt.Sprintf(", k%d: 1", i)
+		apart += fmt.Sprintf("- id: x%d\n  labels: {a: b}\n", i)
+	}
+	for name, text := range map[string]string{"block": block, "flow": flow + "}\n"} {
+		if _, err := readFile("f", []byte(text)); err == nil || !strings.Contains(err.Error(), "too many keys in one mapping") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+	if content, err := readFile("f", []byte(apart)); err != nil || len(content.schedules) != maxKeys+10 {
+		t.Errorf("apart: %d schedules, %.200v", len(content.schedules), err)
+	}
+}
+
+// A login that lost its '@' is not shown with the error that it causes.
+func TestALoginWithoutItsEndIsNotShown(t *testing.T) {
+	r := &rig{t: t, now: time.Now(), open: OpenRedis, environ: map[string]string{}}
+	for text, shown := range map[string]string{
+		"redis://user:canary-7f3c":     "[redacted]",
+		"redis://user:canary-7f3c?x=1": "[redacted]",
+		"canary-7f3c@":                 "[redacted]",
+		"http://localhost:6379":        "http://localhost:6379",
+	} {
+		got := r.run("--redis", text, "schedule", "list")
+		if got.code != exitUsage || strings.Contains(got.stderr, "canary") || !strings.Contains(got.stderr, fmt.Sprintf("redis %q", shown)) {
+			t.Errorf("--redis %s: exit %d, %s", text, got.code, got.stderr)
+		}
+	}
+}
+
 func TestWidthAndClip(t *testing.T) {
 	tests := []struct {
 		text string

@@ -32,8 +32,8 @@ func readForeign(name string, text []byte) ([]foreignNode, error) {
 		return nil, fileProblem(place{file: name, line: line, column: 1}, "ERB is not run: give the file that it renders")
 	}
 	tokens := lexer.Tokenize(string(text))
-	if at := tooDeep(tokens); at != nil {
-		return nil, fileProblem(placeOf(name, at), "nested too deeply: allowed: %d levels", maxDepth)
+	if err := checkShape(name, tokens); err != nil {
+		return nil, err
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {

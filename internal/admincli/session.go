@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -176,9 +177,16 @@ func (s *session) openFailed(err error) error {
 		return err
 	}
 	copied := *field
-	copied.Field, copied.Value = "redis", s.flags.redis
+	copied.Field = "redis"
+	if harmlessURL.MatchString(s.flags.redis) {
+		copied.Value = s.flags.redis
+	}
 	return &copied
 }
+
+// harmlessURL matches what is shown of a URL that cannot be read: where the
+// '@' of a login was forgotten, the password stands in the place of the port.
+var harmlessURL = regexp.MustCompile(`^([a-z-]+://)?[A-Za-z0-9.-]*(:[0-9]*)?(/[0-9]*)?$`)
 
 // override adds what the flags say. A password on
 // the command line would be seen by everybody on the machine.
