@@ -111,9 +111,24 @@ func (s *session) cronTimes(f *cronFlags, text string, back bool) error {
 		}
 		times, at = append(times, next), next
 	}
+	if len(times) == 0 {
+		s.noTimes(c.spec, c.from, back)
+	}
 	sorted := slices.Clone(times)
 	slices.SortFunc(sorted, time.Time.Compare)
 	return s.showTimes(times, clockNotes(c.spec, sorted))
+}
+
+// noTimes says why a list of times is empty.
+func (s *session) noTimes(spec schedule.Spec, from time.Time, back bool) {
+	side := "after"
+	if back {
+		side = "before"
+	}
+	s.note("there is no time %s %s", side, from.UTC().Format(time.RFC3339))
+	for _, warning := range schedule.Warnings(spec) {
+		s.warn("%s", warning)
+	}
 }
 
 func newCronExplain(s *session) *cobra.Command {
