@@ -171,7 +171,7 @@ func swarm(seed uint64) scenario {
 	maybe(func() { c.failing = 0.1 })
 	maybe(func() { c.skips = 6 * time.Second })
 	maybe(func() { c.backfills = 25 * time.Second })
-	if d.chance(0.3) {
+	if d.chance(0.5) {
 		c.maxFailures, c.coolDown, c.failing = 2, 20*time.Second, 0.7
 	}
 	switch d.pick(8) {
