@@ -236,8 +236,8 @@ func TestPeriodicTasksAreWoken(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := looks.count()
 		time.Sleep(10 * time.Minute)
-		if n := looks.count() - before; n > 62 {
-			t.Errorf("%d looks at an idle task in ten minutes, want at most 62", n)
+		if n := looks.count() - before; n > 80 { // one in 10 s, and what else passes by
+			t.Errorf("%d looks at an idle task in ten minutes, want about 60", n)
 		}
 		wantSoon := func(what string) {
 			t.Helper()
