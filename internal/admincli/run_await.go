@@ -41,31 +41,16 @@ func (a awaited) String() string {
 
 // await waits until a firing has ended for good; retries are waited for. A limit
 // of 0 is none.
-func (s *session) await(id schedule.ID, firing claim.FiringID, limit time.Duration) (awaited, error) {
-	var end <-chan time.Time
-	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		end = timer.C
+func (s *session) await(id schedule.ID, firing claim.FiringID, limit time.Duration) (result awaited, err error) {
+	err = s.repeat(limit, awaitPoll, func() (over bool, err error) {
+		result, err = s.lookForEnd(id, firing)
+		return result.ended, err
+	})
+	if s.interrupted() || errors.Is(err, context.Canceled) {
+		s.warn("interrupted; firing %s goes on: see admin run get %s", firing, shellWord(string(firing)))
+		return result, errInterrupted
 	}
-	ticker := time.NewTicker(awaitPoll)
-	defer ticker.Stop()
-	for {
-		result, err := s.lookForEnd(id, firing)
-		if s.interrupted() || errors.Is(err, context.Canceled) {
-			s.warn("interrupted; firing %s goes on: see admin run get %s", firing, shellWord(string(firing)))
-			return result, errInterrupted
-		}
-		if err != nil || result.ended {
-			return result, err
-		}
-		select {
-		case <-ticker.C:
-		case <-end:
-			return result, nil
-		case <-s.ctx.Done():
-		}
-	}
+	return result, err
 }
 
 // lookForEnd looks once. The ledger comes first: what ends between the two calls

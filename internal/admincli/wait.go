@@ -144,7 +144,17 @@ func (w *waiter) runs() ([]claim.RunRecord, error) {
 }
 
 // until looks again and again. A limit of 0 is none.
-func (w *waiter) until(limit, interval time.Duration) (waitJSON, error) {
+func (w *waiter) until(limit, interval time.Duration) (result waitJSON, err error) {
+	err = w.s.repeat(limit, interval, func() (over bool, err error) {
+		result, over, err = w.look()
+		return over, err
+	})
+	return result, err
+}
+
+// repeat looks at each interval until there is nothing more to wait for, an
+// error, or the limit, which is no error; 0 is no limit.
+func (s *session) repeat(limit, interval time.Duration, look func() (over bool, err error)) error {
 	var end <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
@@ -154,16 +164,15 @@ func (w *waiter) until(limit, interval time.Duration) (waitJSON, error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		result, over, err := w.look()
-		if err != nil || over {
-			return result, err
+		if over, err := look(); err != nil || over {
+			return err
 		}
 		select {
 		case <-ticker.C:
 		case <-end:
-			return result, nil
-		case <-w.s.ctx.Done():
-			return result, errInterrupted
+			return nil
+		case <-s.ctx.Done():
+			return errInterrupted
 		}
 	}
 }
