@@ -21,6 +21,12 @@ const (
 	leastPeriodicInterval = time.Millisecond
 	leastRenewal          = 10 * time.Millisecond
 	mostDefaultJitter     = time.Second
+
+	// wokenPoll is the longest sleep of a task while wake-ups are heard; one of
+	// them can be lost.
+	wokenPoll = 10 * time.Second
+	// earRetry is how long a subscription that failed waits.
+	earRetry = time.Second
 )
 
 // A Periodic is a task that runs inside the process that claims it. Name, Run
@@ -177,10 +183,12 @@ func (r *PeriodicRunner) Run(ctx context.Context) error {
 // abort.
 func (r *PeriodicRunner) run(stop, abort context.Context) {
 	var group sync.WaitGroup
-	ear := newEar(r.options.Store, len(r.options.Tasks))
-	group.Go(func() { ear.run(stop) })
+	bell := NewBell(len(r.options.Tasks))
+	if waker, ok := r.options.Store.(Waker); ok {
+		group.Go(func() { bell.Listen(stop, waker, func(int) time.Duration { return earRetry }) })
+	}
 	for i, task := range r.options.Tasks {
-		loop := &periodicLoop{Periodic: task, options: r.options, nonce: rand.Text(), ear: ear, rope: ear.ropes[i],
+		loop := &periodicLoop{Periodic: task, options: r.options, nonce: rand.Text(), bell: bell, rope: bell.Rope(i),
 			logger: r.options.Logger.With("task", task.Name)}
 		group.Go(func() { loop.run(stop, abort) })
 	}

@@ -22,7 +22,7 @@ type periodicLoop struct {
 	failing bool          // the store did not answer; logged
 	refused bool          // the interval was refused; logged
 	last    time.Duration // interval that was accepted last
-	ear     *ear
+	bell    *Bell
 	rope    <-chan struct{}
 	idle    bool // only a trigger or a resume makes the task due before its time
 }
@@ -58,7 +58,7 @@ func (l *periodicLoop) pause(ctx context.Context, d time.Duration) bool {
 // nobody knows.
 func (l *periodicLoop) sleep(due time.Duration) time.Duration {
 	longest := l.options.Poll
-	if l.idle && l.ear.healthy() {
+	if l.idle && l.bell.Healthy() {
 		longest = max(longest, wokenPoll)
 	}
 	if due <= 0 || due > longest {

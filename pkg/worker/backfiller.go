@@ -13,7 +13,7 @@ import (
 // A backfiller makes the steps of backfills. Every worker has one; which of
 // them makes a step does not matter, since the store takes each step once.
 type backfiller struct {
-	bell *bell
+	bell *claim.Bell
 	rounds
 	warned map[string]bool
 }
@@ -25,8 +25,8 @@ const (
 	backfillTime  = 5 * time.Second // bounds one call to the store
 )
 
-func newBackfiller(s *Scheduler, shards int, bell *bell) *backfiller {
-	return &backfiller{bell: bell, rounds: newRounds(s, shards, bell.ropes[shards+1], nil), warned: map[string]bool{}}
+func newBackfiller(s *Scheduler, shards int, bell *claim.Bell) *backfiller {
+	return &backfiller{bell: bell, rounds: newRounds(s, shards, bell.Rope(shards+1), nil), warned: map[string]bool{}}
 }
 
 func (w *backfiller) run(ctx context.Context) {
@@ -49,7 +49,7 @@ func (w *backfiller) look(ctx context.Context, shard int) (time.Time, error) {
 		return time.Time{}, err
 	}
 	next := started.Add(w.longest())
-	if !w.bell.healthy() {
+	if !w.bell.Healthy() {
 		next = started.Add(w.s.options.IdleSleep) // nobody would tell of a new one
 	}
 	if !batch.NextDue.IsZero() {

@@ -16,7 +16,7 @@ import (
 type lane struct {
 	s     *Scheduler
 	shard int
-	bell  *bell
+	bell  *claim.Bell
 	work  context.Context // of batches; outlives the lane's own by a grace
 }
 
@@ -141,7 +141,7 @@ func (l *lane) sleep(ctx context.Context, next time.Time) {
 		wait = min(wait, due+l.s.ranking.wait(l.shard))
 	}
 	select {
-	case <-l.bell.ropes[l.shard]: // rung while it claimed: one look answers that and what is due
+	case <-l.bell.Rope(l.shard): // rung while it claimed: one look answers that and what is due
 		pause(ctx, l.s.ranking.wait(l.shard))
 		return
 	default:
@@ -151,7 +151,7 @@ func (l *lane) sleep(ctx context.Context, next time.Time) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case <-l.bell.ropes[l.shard]:
+	case <-l.bell.Rope(l.shard):
 		pause(ctx, l.s.ranking.wait(l.shard))
 	}
 }

@@ -10,7 +10,7 @@ import (
 // somebody asked for it, and to all at once when the bell rings.
 type rounds struct {
 	s     *Scheduler
-	rope  chan struct{}
+	rope  <-chan struct{}
 	hints <-chan hint // nil: nobody asks
 
 	next   []time.Time // by shard, on our clock
@@ -23,7 +23,7 @@ type hint struct {
 	at    time.Time // on our clock
 }
 
-func newRounds(s *Scheduler, shards int, rope chan struct{}, hints <-chan hint) rounds {
+func newRounds(s *Scheduler, shards int, rope <-chan struct{}, hints <-chan hint) rounds {
 	return rounds{s: s, rope: rope, hints: hints, next: make([]time.Time, shards), wanted: make([]time.Time, shards)}
 }
 

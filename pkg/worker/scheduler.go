@@ -157,9 +157,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // serve runs one lane a shard, the sweeper, the backfiller and the wake-up
 // channel.
 func (s *Scheduler) serve(ctx, work context.Context, shards int) {
-	bell := newBell(shards + 2)
+	bell := claim.NewBell(shards + 2)
 	var group sync.WaitGroup
-	group.Go(func() { s.listen(ctx, bell) })
+	group.Go(func() {
+		bell.Listen(ctx, s.options.Waker, func(attempt int) time.Duration { return fullJitter(attempt, s.draw) })
+	})
 	group.Go(func() { newSweeper(s, shards, bell).run(ctx) })
 	if s.options.Backfills != nil {
 		group.Go(func() { newBackfiller(s, shards, bell).run(ctx) })
@@ -192,8 +194,8 @@ func (s *Scheduler) local(at time.Time) time.Time {
 
 // nap is the longest sleep of a loop: long while wake-ups arrive, short enough
 // for an effect within a second while they do not.
-func (s *Scheduler) nap(bell *bell) time.Duration {
-	if bell.healthy() {
+func (s *Scheduler) nap(bell *claim.Bell) time.Duration {
+	if bell.Healthy() {
 		return s.options.IdleSleep * time.Duration(max(1, s.shards.Load()))
 	}
 	return min(s.options.IdleSleep, deafSleep)

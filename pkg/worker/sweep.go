@@ -3,18 +3,20 @@ package worker
 import (
 	"context"
 	"time"
+
+	"github.com/belfryhq/belfry/pkg/claim"
 )
 
 // A sweeper audits the shards: each when its next audit is due, and all at
 // once when the bell rings, since a trigger is a firing that waits for its
 // audit.
 type sweeper struct {
-	bell *bell
+	bell *claim.Bell
 	rounds
 }
 
-func newSweeper(s *Scheduler, shards int, bell *bell) *sweeper {
-	return &sweeper{bell: bell, rounds: newRounds(s, shards, bell.ropes[shards], s.hints)}
+func newSweeper(s *Scheduler, shards int, bell *claim.Bell) *sweeper {
+	return &sweeper{bell: bell, rounds: newRounds(s, shards, bell.Rope(shards), s.hints)}
 }
 
 func (w *sweeper) run(ctx context.Context) {
@@ -62,7 +64,7 @@ func (s *Scheduler) hintAudit(shard int) {
 // longest is the time between two looks at a shard when no audit is known:
 // firings that other workers opened are known only by looking.
 func (w *sweeper) longest() time.Duration {
-	if !w.bell.healthy() {
+	if !w.bell.Healthy() {
 		return min(w.s.options.AuditAfter, deafSleep)
 	}
 	return max(w.s.options.AuditAfter, w.s.options.IdleSleep)
