@@ -1,7 +1,7 @@
 package admincli
 
 import (
-	"io"
+	"bufio"
 	"strings"
 	"testing"
 
@@ -23,17 +23,22 @@ func (r *rig) onTerminal(columns int, args ...string) (shown string, code int) {
 	}
 	read := make(chan string, 1)
 	go func() {
-		text, _ := io.ReadAll(screen) // ends with an error when the other side is closed
-		read <- string(text)
+		text, _ := bufio.NewReader(screen).ReadString(lastWord)
+		read <- strings.TrimSuffix(text, string(lastWord))
 	}()
 	r.tty = tty
 	got := r.run(args...)
 	r.tty = nil
-	if err := tty.Close(); err != nil {
+	defer func() { _ = tty.Close() }()
+	if _, err := tty.Write([]byte{lastWord}); err != nil {
 		r.t.Fatal(err)
 	}
 	return strings.ReplaceAll(<-read, "\r\n", "\n"), got.code
 }
+
+// lastWord ends what is shown. The end of the stream would not do: on closing
+// the terminal the system may drop what it has not handed over yet.
+const lastWord = '\x00'
 
 func TestTheRigHasARealTerminal(t *testing.T) {
 	r := newRig(t)

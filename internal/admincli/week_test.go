@@ -31,24 +31,12 @@ func (f *fleet) key(id schedule.ID, at time.Time) string {
 
 // work claims what is due and carries out what is planned.
 func (f *fleet) work() {
-	r, ctx := f.r, context.Background()
+	r := f.r
 	r.t.Helper()
-	batch, err := r.backend().ClaimDue(ctx, claim.ClaimRequest{Owner: "w1", Limit: 100, TTL: 10 * time.Second, AuditAfter: 15 * time.Second})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, c := range batch.Claims {
-		entry, err := r.backend().Get(ctx, c.Schedule)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		compiled, err := schedule.Compile(entry.Schedule, nil)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+	r.claimDue(func(c claim.Claim, compiled *schedule.Compiled) {
 		f.complete(c, schedule.Plan(compiled, schedule.PlanInput{ScheduledAt: c.ScheduledAt, Now: r.clock(), Again: c.Again, Fired: c.Fired,
 			Settled: c.Kind == claim.ClaimAdvance, SkipAsked: c.Kind == claim.ClaimSkip, Overlaps: c.Kind == claim.ClaimOverlap}))
-	}
+	})
 }
 
 func (f *fleet) complete(c claim.Claim, p schedule.Planned) {

@@ -89,6 +89,25 @@ func (r *rig) saveContexts() {
 func (r *rig) workThrough(failing map[schedule.ID]string) {
 	r.t.Helper()
 	ctx := context.Background()
+	r.claimDue(func(c claim.Claim, compiled *schedule.Compiled) {
+		next, _ := compiled.Next(c.ScheduledAt)
+		result, err := r.backend().Complete(ctx, claim.CompleteRequest{AuditBuffered: time.Second, Completions: []claim.Completion{{
+			Schedule: c.Schedule, Token: c.Token, ScheduledAt: c.ScheduledAt, Decision: claim.DecideEnqueued, Next: next}}})
+		if err != nil || result.Outcomes[0] != claim.CompleteOK {
+			r.t.Fatalf("Complete = %+v, %v", result, err)
+		}
+		if text := failing[c.Schedule]; text != "" {
+			r.runThrough(c.Firing(), claim.OutcomeFailed, text)
+		} else {
+			r.runThrough(c.Firing(), claim.OutcomeSucceeded, "")
+		}
+	})
+}
+
+// claimDue claims what is due and hands out each claim with its schedule.
+func (r *rig) claimDue(each func(claim.Claim, *schedule.Compiled)) {
+	r.t.Helper()
+	ctx := context.Background()
 	batch, err := r.backend().ClaimDue(ctx, claim.ClaimRequest{Owner: "w1", Limit: 100, TTL: 10 * time.Second, AuditAfter: 15 * time.Second})
 	if err != nil {
 		r.t.Fatal(err)
@@ -102,16 +121,6 @@ func (r *rig) workThrough(failing map[schedule.ID]string) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		next, _ := compiled.Next(c.ScheduledAt)
-		result, err := r.backend().Complete(ctx, claim.CompleteRequest{AuditBuffered: time.Second, Completions: []claim.Completion{{
-			Schedule: c.Schedule, Token: c.Token, ScheduledAt: c.ScheduledAt, Decision: claim.DecideEnqueued, Next: next}}})
-		if err != nil || result.Outcomes[0] != claim.CompleteOK {
-			r.t.Fatalf("Complete = %+v, %v", result, err)
-		}
-		if text := failing[c.Schedule]; text != "" {
-			r.runThrough(c.Firing(), claim.OutcomeFailed, text)
-		} else {
-			r.runThrough(c.Firing(), claim.OutcomeSucceeded, "")
-		}
+		each(c, compiled)
 	}
 }
