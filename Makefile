@@ -52,16 +52,25 @@ record: ## put the totals of drawn storms on record in docs/GUARANTEES.md: make 
 mutants: ## break one rule after the other and see whether the simulation notices
 	$(GO) test ./internal/simtest/storm -run 'TestMutants$$' -v -timeout 0 -mutants
 
-.PHONY: spin
-spin: ## install the model checker where it is missing and can be
-	@{ command -v spin && command -v gcc; } >/dev/null 2>&1 || { \
+# install COMMANDS,PACKAGES installs what is missing, where it can be.
+define install
+	@{ $(foreach command,$(1),command -v $(command) &&) true; } >/dev/null 2>&1 || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-	    echo "installing spin and gcc"; \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq spin gcc libc6-dev >/dev/null; \
+	    echo "installing $(2)"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; \
 	  else \
-	    echo "spin or gcc is not installed (Debian and Ubuntu: sudo apt-get install spin gcc)" >&2; \
+	    echo "not all of $(1) are installed (Debian and Ubuntu: sudo apt-get install $(2))" >&2; \
 	    exit 1; \
 	  fi; }
+endef
+
+.PHONY: spin
+spin: ## install the model checker where it is missing and can be
+	$(call install,spin gcc,spin gcc libc6-dev)
+
+.PHONY: groff
+groff: ## likewise what checks the manual pages
+	$(call install,groff,groff-base)
 
 .PHONY: model
 model: spin ## let spin check the models in docs/model, the large ones too (10 min, 2 GB)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,9 @@ import (
 func TestManualPagesRender(t *testing.T) {
 	groff, err := exec.LookPath("groff")
 	if err != nil {
+		if os.Getenv("BELFRY_TEST_REQUIRE_GROFF") == "1" {
+			t.Fatalf("BELFRY_TEST_REQUIRE_GROFF=1 and there is no groff: %v", err)
+		}
 		t.Skip("groff is not installed")
 	}
 	files, err := filepath.Glob(committed + "/man/*.1")
