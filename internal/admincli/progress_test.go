@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,11 +75,25 @@ func onTerminal(t *testing.T, environ []string, interruptAt string, args ...stri
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), environ...)
-	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	terminal, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer terminal.Close()
+	defer func() { _, _ = terminal.Close(), tty.Close() }()
+	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 24, Cols: 100}); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		_, _ = tty.Write([]byte{lastWord}) // a reader that it does not reach fails by the limit of the test
+		ended <- err
+	}()
 	var printed bytes.Buffer
 	buffer := make([]byte, 4096)
 	for {
@@ -90,16 +105,19 @@ func onTerminal(t *testing.T, environ []string, interruptAt string, args ...stri
 				t.Fatal(err)
 			}
 		}
-		if err != nil { // the program ended, and with it the terminal
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.IndexByte(buffer[:n], lastWord) >= 0 {
 			break
 		}
 	}
-	err = cmd.Wait()
+	err = <-ended
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return printed.String(), cmd.ProcessState.ExitCode()
+	return strings.TrimSuffix(printed.String(), string(lastWord)), cmd.ProcessState.ExitCode()
 }
 
 // storeForProgram returns the environment that leads a program to a namespace
