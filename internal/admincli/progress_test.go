@@ -49,7 +49,8 @@ func asProgram(role string) int {
 		Now: time.Now, Environ: environ, Open: open, User: "ana"}, os.Args[1:])
 }
 
-// A haltedCatalog lets the third batch wait.
+// A haltedCatalog lets the third batch wait. The second takes long enough for
+// the bar to be drawn after it, which is what the test waits for.
 type haltedCatalog struct {
 	schedule.Catalog
 	until <-chan struct{}
@@ -57,7 +58,10 @@ type haltedCatalog struct {
 }
 
 func (w *haltedCatalog) PutMany(ctx context.Context, all []schedule.Schedule, o schedule.PutOptions) ([]schedule.PutResult, error) {
-	if w.calls.Add(1) == 3 {
+	switch w.calls.Add(1) {
+	case 2:
+		<-time.After(2 * progressEvery)
+	case 3:
 		<-w.until
 	}
 	return w.Catalog.PutMany(ctx, all, o)
