@@ -266,20 +266,11 @@ func (s *session) calendarFailed(name string, options schedule.CalendarOptions, 
 
 // completeCalendars offers the calendars that exist.
 func (s *session) completeCalendars(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 || s.start(cmd) != nil {
-		return nil, directive
-	}
-	s.timeout = min(s.timeout, completeTimeout)
-	_, all, err := s.calendarStore()
-	if err != nil {
-		return nil, directive
-	}
-	var names []string
-	for _, c := range all {
-		if strings.HasPrefix(c.Name, prefix) {
-			names = append(names, c.Name+"\t"+or(c.Timezone, "UTC"))
+	return s.offer(cmd, args, prefix, func(add func(name, about string)) error {
+		_, all, err := s.calendarStore()
+		for _, c := range all {
+			add(c.Name, or(c.Timezone, "UTC"))
 		}
-	}
-	return names, directive
+		return err
+	})
 }

@@ -11,32 +11,53 @@ import (
 // completeTimeout bounds how long a shell waits for names.
 const completeTimeout = time.Second
 
-// completeIDs offers the IDs that exist. It never fails: a shell that waits
-// for a completion has no place for an error.
-func (s *session) completeIDs(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+// offer returns the names that read adds and that begin with what was typed, or
+// none where no further name belongs. It never fails: a shell that waits for a
+// completion has no place for an error.
+func (s *session) offer(cmd *cobra.Command, args []string, prefix string, read func(add func(name, about string)) error) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
-	if strings.Contains(cmd.Use, "NAME...") {
-		// Several names may follow.
-	} else if len(args) > 0 {
-		return nil, directive
-	}
-	if s.start(cmd) != nil {
+	several := strings.Contains(cmd.Use, "NAME...")
+	if len(args) > 0 && !several || s.start(cmd) != nil {
 		return nil, directive
 	}
 	s.timeout = min(s.timeout, completeTimeout)
 	var names []string
-	err := s.pages(schedule.ListOptions{}, func(page []schedule.Entry) (bool, error) {
-		for _, e := range page {
-			if id := string(e.Schedule.ID); strings.HasPrefix(id, prefix) {
-				names = append(names, id+"\t"+s.words(e.Schedule))
-			}
+	err := read(func(name, about string) {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, strings.TrimSuffix(name+"\t"+about, "\t"))
 		}
-		return len(names) < pageSize, nil
 	})
 	if err != nil {
 		return nil, directive
 	}
 	return names, directive
+}
+
+// completeNames offers names that speak for themselves.
+func (s *session) completeNames(cmd *cobra.Command, args []string, prefix string, list func() ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	return s.offer(cmd, args, prefix, func(add func(name, about string)) error {
+		names, err := list()
+		for _, name := range names {
+			add(name, "")
+		}
+		return err
+	})
+}
+
+// completeIDs offers the schedules that exist.
+func (s *session) completeIDs(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return s.offer(cmd, args, prefix, func(add func(name, about string)) error {
+		offered := 0
+		return s.pages(schedule.ListOptions{}, func(page []schedule.Entry) (bool, error) {
+			for _, e := range page {
+				if id := string(e.Schedule.ID); strings.HasPrefix(id, prefix) {
+					add(id, s.words(e.Schedule))
+					offered++
+				}
+			}
+			return offered < pageSize, nil
+		})
+	})
 }
 
 // guardCompletions keeps what others named from the shell and its terminal: a

@@ -1,11 +1,9 @@
 package admincli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -211,29 +209,16 @@ func (s *session) confirmRelease(info claim.LeaseInfo, yes bool) error {
 	}
 	fmt.Fprintf(s.err, "%s", visible(fmt.Sprintf("take %s away from %s, which holds it until %s? [y/N] ", info.Name, info.Owner,
 		when(info.Until, s.env.Now(), s.location(time.UTC)))))
-	answer, _ := bufio.NewReader(s.env.Stdin).ReadString('\n') // no answer is no consent
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	return codedErrorf(exitDeclined, "declined; nothing was changed")
+	return s.answered("y", "declined; nothing was changed")
 }
 
 // completeLeases offers the leases that exist.
 func (s *session) completeLeases(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 || s.start(cmd) != nil {
-		return nil, directive
-	}
-	s.timeout = min(s.timeout, completeTimeout)
-	all, err := s.leases()
-	if err != nil {
-		return nil, directive
-	}
-	var names []string
-	for _, info := range all {
-		if strings.HasPrefix(info.Name, prefix) {
-			names = append(names, info.Name+"\t"+info.Owner)
+	return s.offer(cmd, args, prefix, func(add func(name, about string)) error {
+		all, err := s.leases()
+		for _, info := range all {
+			add(info.Name, info.Owner)
 		}
-	}
-	return names, directive
+		return err
+	})
 }

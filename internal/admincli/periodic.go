@@ -3,7 +3,6 @@ package admincli
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -220,20 +219,11 @@ func pauseText(e claim.PeriodicEntry, now time.Time, in *time.Location) string {
 
 // completePeriodic offers the tasks that exist.
 func (s *session) completePeriodic(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 && !strings.Contains(cmd.Use, "NAME...") || s.start(cmd) != nil {
-		return nil, directive
-	}
-	s.timeout = min(s.timeout, completeTimeout)
-	all, err := s.periodics()
-	if err != nil {
-		return nil, directive
-	}
-	var names []string
-	for _, e := range all {
-		if strings.HasPrefix(e.Name, prefix) {
-			names = append(names, e.Name+"\t"+e.Display)
+	return s.offer(cmd, args, prefix, func(add func(name, about string)) error {
+		all, err := s.periodics()
+		for _, e := range all {
+			add(e.Name, e.Display)
 		}
-	}
-	return names, directive
+		return err
+	})
 }

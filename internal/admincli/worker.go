@@ -215,17 +215,3 @@ func (s *session) completeWorkers(cmd *cobra.Command, args []string, prefix stri
 		return names, err
 	})
 }
-
-// completeNames offers names for the first argument.
-func (s *session) completeNames(cmd *cobra.Command, args []string, prefix string, list func() ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 || s.start(cmd) != nil {
-		return nil, directive
-	}
-	s.timeout = min(s.timeout, completeTimeout)
-	all, err := list()
-	if err != nil {
-		return nil, directive
-	}
-	return slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, prefix) }), directive
-}

@@ -115,9 +115,7 @@ func TestAuditRedrivesLostTasks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			onRedis(t, definition(), func(b *bench) {
-				id := firingAt(1)
-				b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-				b.push(id)
+				id := b.pushed(1)
 				for n := range 3 {
 					tt.lose(b, id.TaskID(n))
 					if r := b.sweep(id); r.Redriven != 1 {

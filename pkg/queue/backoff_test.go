@@ -25,9 +25,7 @@ func TestBackoffHookSlowsRefusedDequeues(t *testing.T) {
 		counts := &countHook{}
 		client.AddHook(counts)
 		b := newBench(t, client, definition())
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		memory.Server().SetError("OOM command not allowed when used memory > 'maxmemory'.")
 		stop := b.serveUnpinged(b.middleware(), func(context.Context, *asynq.Task) error { return nil })
 		time.Sleep(time.Minute)

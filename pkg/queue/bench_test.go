@@ -133,6 +133,15 @@ func (b *bench) push(id claim.FiringID) {
 	}
 }
 
+// pushed returns the firing of second n, enqueued in ledger and queue.
+func (b *bench) pushed(n int) claim.FiringID {
+	b.t.Helper()
+	id := firingAt(n)
+	b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
+	b.push(id)
+	return id
+}
+
 // middleware returns one for the bench's schedule.
 func (b *bench) middleware(change ...func(*MiddlewareOptions)) *Middleware {
 	b.t.Helper()

@@ -29,9 +29,7 @@ func only(call string, done bool, on *atomic.Bool) func(string, bool) error {
 
 func TestLongRunKeepsItsLease(t *testing.T) {
 	inBubble(t, definition(func(d *schedule.Schedule) { d.Timeout = time.Hour }), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
 			time.Sleep(10 * time.Minute)
 			return ctx.Err()
@@ -82,9 +80,7 @@ func TestOneHeartbeatServesAllRuns(t *testing.T) {
 // and nothing is reported.
 func TestLostLeaseStopsTheHandler(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var cause error
 		stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
 			<-ctx.Done()
@@ -113,9 +109,7 @@ func TestLostLeaseStopsTheHandler(t *testing.T) {
 // attempt and says so only when it ends. What is done is not done again.
 func TestSuccessThatTheLedgerForgot(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		runs := 0
 		stop := b.serve(b.middleware(), func(context.Context, *asynq.Task) error {
 			runs++
@@ -154,9 +148,7 @@ func TestLocalDeadlineStopsTheHandler(t *testing.T) {
 }
 
 func localDeadline(b *bench, hang time.Duration) {
-	id := firingAt(1)
-	b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-	b.push(id)
+	id := b.pushed(1)
 	var down atomic.Bool
 	down.Store(true)
 	b.ledger.fault = func(call string, done bool) error {
@@ -191,9 +183,7 @@ func localDeadline(b *bench, hang time.Duration) {
 // Short faults of the ledger between heartbeats do no harm.
 func TestHeartbeatSurvivesLostReplies(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		n := 0
 		b.ledger.fault = func(call string, done bool) error {
 			if call == "heartbeat" && done {
@@ -218,9 +208,7 @@ func TestHeartbeatSurvivesLostReplies(t *testing.T) {
 
 func TestCancelledRunIsReportedSo(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var cause error
 		stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
 			<-ctx.Done()
@@ -243,9 +231,7 @@ func TestCancelledRunIsReportedSo(t *testing.T) {
 // run a retry beside it. The lease stays, so that the retry is busy.
 func TestRetryNeverOverlapsAHandlerThatIgnoresItsTimeout(t *testing.T) {
 	inBubble(t, definition(func(d *schedule.Schedule) { d.Timeout = 5 * time.Second }), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var seen counter
 		stop := b.serve(b.middleware(), seen.wrap(func(context.Context, *asynq.Task) error {
 			if seen.of(id) == 1 {
@@ -269,9 +255,7 @@ func TestRetryNeverOverlapsAHandlerThatIgnoresItsTimeout(t *testing.T) {
 // The work was done although asynq had given up: the retry finds it settled.
 func TestLateSuccessCounts(t *testing.T) {
 	inBubble(t, definition(func(d *schedule.Schedule) { d.Timeout = 2 * time.Second }), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var seen counter
 		stop := b.serve(b.middleware(), seen.wrap(func(context.Context, *asynq.Task) error {
 			time.Sleep(7 * time.Second)
@@ -289,9 +273,7 @@ func TestLateSuccessCounts(t *testing.T) {
 
 func TestTimeoutOnTheLastAttemptFails(t *testing.T) {
 	inBubble(t, definition(retries(0), func(d *schedule.Schedule) { d.Timeout = 2 * time.Second }), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var seen counter
 		stop := b.serve(b.middleware(), seen.wrap(func(ctx context.Context, _ *asynq.Task) error {
 			<-ctx.Done()
@@ -309,9 +291,7 @@ func TestTimeoutOnTheLastAttemptFails(t *testing.T) {
 // A run that a shutdown interrupts did not fail, even on its last attempt.
 func TestShutdownInterruptsWithoutFailing(t *testing.T) {
 	inBubble(t, definition(retries(0)), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		m := b.middleware()
 		var seen counter
 		handler := seen.wrap(func(ctx context.Context, _ *asynq.Task) error {
@@ -350,9 +330,7 @@ func TestReportsSurviveFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, definition(), func(b *bench) {
-				id := firingAt(1)
-				b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-				b.push(id)
+				id := b.pushed(1)
 				var down atomic.Bool
 				down.Store(true)
 				b.ledger.fault = only(tt.call, tt.done, &down)
@@ -374,9 +352,7 @@ func TestReportsSurviveFaults(t *testing.T) {
 // When the ledger stays away, nothing runs and nothing is lost.
 func TestLedgerStaysAway(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var down atomic.Bool
 		down.Store(true)
 		b.ledger.fault = only("begin", false, &down)
@@ -397,9 +373,7 @@ func TestLedgerStaysAway(t *testing.T) {
 // completed task tells the auditor.
 func TestAuditorReadsAnEndThatWasNotRecorded(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var down atomic.Bool
 		down.Store(true)
 		b.ledger.fault = only("finish", false, &down)
@@ -418,9 +392,7 @@ func TestAuditorReadsAnEndThatWasNotRecorded(t *testing.T) {
 // K1: asynq fails to complete the task and delivers it again.
 func TestRedeliveredTaskDoesNotRunAgain(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var seen counter
 		stop := b.serve(b.middleware(), seen.wrap(func(context.Context, *asynq.Task) error { return nil }))
 		time.Sleep(3 * time.Second)

@@ -21,9 +21,7 @@ var errWork = errors.New("work went wrong")
 
 func TestRunReportsSuccess(t *testing.T) {
 	inBubble(t, definition(), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var seen counter
 		stop := b.serve(b.middleware(), seen.wrap(func(_ context.Context, task *asynq.Task) error {
 			time.Sleep(time.Second)
@@ -78,9 +76,7 @@ func TestFailuresAreBoundedByMaxRetry(t *testing.T) {
 	for _, maxRetry := range []int{0, 1, 3} {
 		t.Run(fmt.Sprint("max_retry ", maxRetry), func(t *testing.T) {
 			inBubble(t, definition(retries(maxRetry)), func(b *bench) {
-				id := firingAt(1)
-				b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-				b.push(id)
+				id := b.pushed(1)
 				var seen counter
 				stop := b.serve(b.middleware(), seen.wrap(func(context.Context, *asynq.Task) error { return errWork }))
 				time.Sleep(3 * time.Minute)
@@ -109,9 +105,7 @@ func TestArchivedTaskDoesNotBlockTheNextFiring(t *testing.T) {
 	inBubble(t, definition(retries(0)), func(b *bench) {
 		stop := b.serve(b.middleware(), func(context.Context, *asynq.Task) error { return errWork })
 		for i := range 10 {
-			id := firingAt(i)
-			b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-			b.push(id)
+			b.pushed(i)
 			time.Sleep(2 * time.Second)
 		}
 		stop()
@@ -143,9 +137,7 @@ func TestHandlerErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, definition(), func(b *bench) {
-				id := firingAt(1)
-				b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-				b.push(id)
+				id := b.pushed(1)
 				stop := b.serve(b.middleware(), tt.handler)
 				time.Sleep(3 * time.Second)
 				stop()
@@ -235,9 +227,7 @@ func TestBusyTaskWaitsForTheLease(t *testing.T) {
 // was handed back must vanish instead, or it would look like one that failed.
 func TestHandBackOnTheLastAttempt(t *testing.T) {
 	inBubble(t, definition(retries(1)), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		var unknown atomic.Bool
 		m := b.middleware(func(o *MiddlewareOptions) { o.Handles = func(string) bool { return !unknown.Load() } })
 		var seen counter
@@ -278,9 +268,7 @@ func TestUnknownTypeIsHandedBack(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, definition(), func(b *bench) {
-				id := firingAt(1)
-				b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-				b.push(id)
+				id := b.pushed(1)
 				m := b.middleware(func(o *MiddlewareOptions) { o.Handles = tt.handles })
 				mux := asynq.NewServeMux()
 				stop := b.serve(m, mux.ProcessTask)

@@ -60,9 +60,7 @@ func TestOrphanedTaskIsRedriven(t *testing.T) {
 // A plain consumer may run for long; its server says that it does.
 func TestRunningTaskOfAPlainServerIsLeftAlone(t *testing.T) {
 	inBubble(t, definition(func(d *schedule.Schedule) { d.Timeout = time.Hour }), func(b *bench) {
-		id := firingAt(1)
-		b.ledger.add(id, claim.FiringEnqueued, b.definition.Queue)
-		b.push(id)
+		id := b.pushed(1)
 		stop := b.serve(nil, func(context.Context, *asynq.Task) error {
 			time.Sleep(20 * time.Minute)
 			return nil
