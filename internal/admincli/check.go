@@ -251,6 +251,9 @@ func (s *session) checkQueue(name string) (check, error) {
 	if info.Paused {
 		c.worse(checkWarning, "paused")
 	}
+	if info.torn != "" {
+		c.worse(checkWarning, "torn: "+info.torn+"; see admin doctor --fix")
+	}
 	return c, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
 	"github.com/belfryhq/belfry/internal/doctor"
@@ -29,7 +28,7 @@ server denies, such as CONFIG, is "unknown". It reads everything, so it takes as
 long as there are schedules.
 
 --fix repairs what harms nobody: the eviction policy while there is no memory
-limit, queues that asynq's list lacks, and indexes, lists and counters that
+limit, queues that asynq's list lacks, entries of queues whose task has no record, and indexes, lists and counters that
 disagree with the records. Workers may go on meanwhile; they do the same, slowly. --production is stricter: an embedded
 store, missing persistence and vulnerable versions are errors.
 
@@ -231,18 +230,12 @@ func (s *session) queueFacts(used map[string]int) (map[string]doctor.Queue, erro
 	}
 	all := map[string]doctor.Queue{}
 	for _, name := range listed {
-		info, err := tasks.GetQueueInfo(name)
-		if errors.Is(err, asynq.ErrQueueNotFound) {
-			continue // deleted meanwhile
-		}
-		if err != nil && s.ctx.Err() == nil { // one queue must not hide what is wrong with all else
-			all[name] = doctor.Queue{Listed: true, Err: err}
-			continue
-		}
-		if err != nil {
+		q, err := s.keysOf(name)
+		if err != nil && (s.interrupted() || isUnreachable(err)) {
 			return nil, err
 		}
-		all[name] = doctor.Queue{Listed: true, Paused: info.Paused, Pending: info.Pending}
+		// One queue must not hide what is wrong with all else.
+		all[name] = doctor.Queue{Listed: true, Err: err, Paused: q.Paused, Pending: q.Counts["pending"], Torn: q.Torn(), Fixable: len(q.Orphans) > 0}
 	}
 	for name := range used {
 		if _, known := all[name]; !known {

@@ -3,6 +3,7 @@ package admincli
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -47,6 +48,14 @@ func (s scene) Check(context.Context) ([]string, error) {
 		return []string{"shard 00: meta counts 4 active, there are 3"}, nil
 	}
 	return nil, nil
+}
+
+func (s scene) Queue(_ context.Context, name string) (doctor.RawQueue, error) {
+	info, err := s.r.stores.Tasks.GetQueueInfo(name)
+	if err != nil {
+		return doctor.RawQueue{}, err
+	}
+	return doctor.RawQueue{Paused: info.Paused, Counts: map[string]int{"pending": info.Pending, "active": info.Active}}, nil
 }
 
 func (s scene) Fix(context.Context, doctor.Fix, string) error { return nil }
@@ -156,8 +165,13 @@ func (c *cannedTasks) CancelProcessing(id string) error {
 }
 
 // in lists copies, since an inspector's answers do not change later.
-func (c *cannedTasks) in(queue string, state asynq.TaskState) ([]*asynq.TaskInfo, error) {
+func (c *cannedTasks) in(queue string, state asynq.TaskState, options []asynq.ListOption) ([]*asynq.TaskInfo, error) {
 	var found []*asynq.TaskInfo
+	for _, option := range options {
+		if value := reflect.ValueOf(option); value.Type().Name() == "pageNumOpt" && value.Int() > 1 {
+			return nil, nil // all fit on the first page
+		}
+	}
 	for _, t := range c.tasks {
 		if t.Queue == queue && t.State == state {
 			copied := *t
@@ -167,28 +181,28 @@ func (c *cannedTasks) in(queue string, state asynq.TaskState) ([]*asynq.TaskInfo
 	return found, nil
 }
 
-func (c *cannedTasks) ListPendingTasks(queue string, _ ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return c.in(queue, asynq.TaskStatePending)
+func (c *cannedTasks) ListPendingTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return c.in(queue, asynq.TaskStatePending, options)
 }
 
-func (c *cannedTasks) ListActiveTasks(queue string, _ ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return c.in(queue, asynq.TaskStateActive)
+func (c *cannedTasks) ListActiveTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return c.in(queue, asynq.TaskStateActive, options)
 }
 
-func (c *cannedTasks) ListScheduledTasks(queue string, _ ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return c.in(queue, asynq.TaskStateScheduled)
+func (c *cannedTasks) ListScheduledTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return c.in(queue, asynq.TaskStateScheduled, options)
 }
 
-func (c *cannedTasks) ListRetryTasks(queue string, _ ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return c.in(queue, asynq.TaskStateRetry)
+func (c *cannedTasks) ListRetryTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return c.in(queue, asynq.TaskStateRetry, options)
 }
 
-func (c *cannedTasks) ListArchivedTasks(queue string, _ ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return c.in(queue, asynq.TaskStateArchived)
+func (c *cannedTasks) ListArchivedTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return c.in(queue, asynq.TaskStateArchived, options)
 }
 
-func (c *cannedTasks) ListCompletedTasks(queue string, _ ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return c.in(queue, asynq.TaskStateCompleted)
+func (c *cannedTasks) ListCompletedTasks(queue string, options ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return c.in(queue, asynq.TaskStateCompleted, options)
 }
 
 // seedRun triggers a schedule with the request "seed" and ends the run, so that

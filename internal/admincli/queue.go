@@ -1,6 +1,7 @@
 package admincli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
+
+	"github.com/belfryhq/belfry/internal/doctor"
 )
 
 func newQueue(s *session) *cobra.Command {
@@ -52,18 +55,67 @@ type queueJSON struct {
 	LatencyMS   int64  `json:"latency_ms"`
 	MemoryBytes int64  `json:"memory_bytes"`
 	Workers     int    `json:"workers"` // asynq servers that serve it
+	// Torn says what its keys lack, when asynq's scripts cannot read it; "" is
+	// nothing. The memory and what was done today are not known then.
+	Torn string `json:"torn"`
 }
 
-func newQueueJSON(i *asynq.QueueInfo, servers []*asynq.ServerInfo) queueJSON {
+func newQueueJSON(i queueState, servers []*asynq.ServerInfo) queueJSON {
 	v := queueJSON{Name: i.Queue, Paused: i.Paused, Size: i.Size, Pending: i.Pending, Active: i.Active, Scheduled: i.Scheduled,
 		Retry: i.Retry, Archived: i.Archived, Completed: i.Completed, Aggregating: i.Aggregating, Processed: i.Processed, Failed: i.Failed,
-		LatencyMS: i.Latency.Milliseconds(), MemoryBytes: i.MemoryUsage}
+		LatencyMS: i.Latency.Milliseconds(), MemoryBytes: i.MemoryUsage, Torn: i.torn}
 	for _, server := range servers {
 		if _, serves := server.Queues[i.Queue]; serves {
 			v.Workers++
 		}
 	}
 	return v
+}
+
+// A queueState is what is known of a queue.
+type queueState struct {
+	*asynq.QueueInfo
+	torn string // see queueJSON.Torn
+}
+
+// readQueue reads a queue. Where asynq's script ends with an error, since a task
+// has lost its record, the keys are counted instead.
+func (s *session) readQueue(name string) (queueState, error) {
+	info, err := s.stores.Tasks.GetQueueInfo(name)
+	if err == nil || errors.Is(err, asynq.ErrQueueNotFound) || isUnauthorised(err) || isUnreachable(err) || s.stores.Server == nil {
+		return queueState{QueueInfo: info}, err
+	}
+	q, rawErr := s.keysOf(name)
+	if rawErr != nil {
+		return queueState{}, rawErr
+	}
+	torn := q.Torn()
+	if torn == "" {
+		return queueState{}, fmt.Errorf("read queue %q: %w", name, err)
+	}
+	n := q.Counts
+	info = &asynq.QueueInfo{Queue: name, Paused: q.Paused, Pending: n["pending"], Active: n["active"], Scheduled: n["scheduled"],
+		Retry: n["retry"], Archived: n["archived"], Completed: n["completed"], Latency: q.Oldest}
+	for _, one := range n {
+		info.Size += one
+	}
+	return queueState{info, torn}, nil
+}
+
+// keysOf looks at the keys of a queue.
+func (s *session) keysOf(name string) (q doctor.RawQueue, err error) {
+	err = s.within(func(ctx context.Context) (err error) {
+		q, err = s.stores.Server.Queue(ctx, name)
+		return err
+	})
+	return q, err
+}
+
+// warnTorn says what to do about a torn queue.
+func (s *session) warnTorn(name, torn string) {
+	if torn != "" {
+		s.warn("queue %q is torn: %s; admin doctor says what to do, and with --fix removes what nothing can run", name, torn)
+	}
 }
 
 // tasks are asynq's tasks; commands that need them cannot do without.
@@ -100,7 +152,7 @@ func (s *session) listQueues() error {
 	}
 	queues := []queueJSON{}
 	for _, name := range names {
-		info, err := s.stores.Tasks.GetQueueInfo(name)
+		info, err := s.readQueue(name)
 		if errors.Is(err, asynq.ErrQueueNotFound) {
 			continue // deleted meanwhile
 		}
@@ -110,10 +162,16 @@ func (s *session) listQueues() error {
 		queues = append(queues, newQueueJSON(info, servers))
 	}
 	err = s.emit(view{data: queues, names: names, table: func(w io.Writer) { s.showQueues(w, queues) }})
-	if err == nil && s.tabular() {
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		s.warnTorn(q.Name, q.Torn)
+	}
+	if s.tabular() {
 		s.footer(count(len(queues), "queue"))
 	}
-	return err
+	return nil
 }
 
 func (s *session) showQueues(w io.Writer, queues []queueJSON) {
@@ -125,6 +183,8 @@ func (s *session) showQueues(w io.Writer, queues []queueJSON) {
 	for _, q := range queues {
 		state := cell{"running", green}
 		switch {
+		case q.Torn != "":
+			state = cell{"torn", red}
 		case q.Paused:
 			state = cell{"paused", yellow}
 		case q.Workers == 0 && q.Pending > 0:
@@ -150,19 +210,19 @@ func waiting(ms int64) string {
 }
 
 // queueInfo returns a queue, or the nearest names that exist.
-func (s *session) queueInfo(name string) (*asynq.QueueInfo, error) {
+func (s *session) queueInfo(name string) (queueState, error) {
 	names, err := s.queueNames()
 	if err != nil {
-		return nil, err
+		return queueState{}, err
 	}
 	if slices.Contains(names, name) {
-		return s.stores.Tasks.GetQueueInfo(name)
+		return s.readQueue(name)
 	}
 	near := didYouMean(name, names)
 	if near == "" {
 		near = "; see admin queue list"
 	}
-	return nil, codedErrorf(exitNotFound, "queue %q does not exist%s", clip(name, 60), near)
+	return queueState{}, codedErrorf(exitNotFound, "queue %q does not exist%s", clip(name, 60), near)
 }
 
 // historyDays is how many days of a queue are shown.
@@ -198,6 +258,7 @@ func (s *session) queueStats(name string) error {
 	for _, d := range days {
 		v.Days = append(v.Days, dayJSON{d.Date.UTC().Format(time.DateOnly), d.Processed, d.Failed})
 	}
+	s.warnTorn(name, info.torn)
 	return s.emit(view{data: v, names: []string{name}, table: func(w io.Writer) {
 		s.showQueues(w, []queueJSON{v.queueJSON})
 		t := newTable("DAY (UTC)", "PROCESSED", "FAILED")

@@ -45,6 +45,11 @@ func (r *redisServer) Check(ctx context.Context) ([]string, error) {
 	return texts, nil
 }
 
+// Queue looks at the keys of a queue.
+func (r *redisServer) Queue(ctx context.Context, name string) (doctor.RawQueue, error) {
+	return doctor.ReadQueue(ctx, r.client, name, time.Now())
+}
+
 // asynqQueues is asynq's set of known queues.
 const asynqQueues = "asynq:queues"
 
@@ -55,6 +60,8 @@ func (r *redisServer) Fix(ctx context.Context, fix doctor.Fix, about string) err
 		return doctor.SetNoEviction(ctx, r.client)
 	case doctor.FixQueue:
 		return r.client.SAdd(ctx, asynqQueues, about).Err()
+	case doctor.FixTorn:
+		return doctor.DropOrphans(ctx, r.client, about, time.Now())
 	case doctor.FixIndexes:
 		_, err := r.store.RepairAll(ctx)
 		return err

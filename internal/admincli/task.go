@@ -144,6 +144,12 @@ func (f *taskFilter) find(s *session, states []string) ([]*asynq.TaskInfo, bool,
 // page adds the tasks of one queue and state, up to one above the limit.
 func (f *taskFilter) page(s *session, found []*asynq.TaskInfo, name, state string) ([]*asynq.TaskInfo, error) {
 	list := lister(s.stores.Tasks, state)
+	lost := 0
+	defer func() {
+		if lost > 0 {
+			s.warn("queue %q is torn: %s in state %s left out, whose record is lost; see admin doctor", name, count(lost, "task"), state)
+		}
+	}()
 	for page := 1; len(found) <= f.limit; page++ {
 		if s.ctx.Err() != nil {
 			return nil, errInterrupted
@@ -153,14 +159,25 @@ func (f *taskFilter) page(s *session, found []*asynq.TaskInfo, name, state strin
 			return found, nil // deleted meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list the %s tasks of queue %q: %w", state, name, err)
+			err = fmt.Errorf("list the %s tasks of queue %q: %w", state, name, err)
+			if isUnauthorised(err) || isUnreachable(err) {
+				return nil, err
+			}
+			s.warn("%s; admin doctor says what to do", describe(err, "")) // one list must not hide the others
+			return found, nil
 		}
 		for _, task := range tasks {
+			if task.ID == "" {
+				lost++ // asynq makes an empty task of an entry whose record is gone
+				continue
+			}
 			if (f.kind == "" || task.Type == f.kind) && (f.schedule == "" || task.Headers[queue.HeaderSchedule] == f.schedule) && len(found) <= f.limit {
 				found = append(found, task)
 			}
 		}
-		if len(tasks) < taskPage {
+		// A page can be short without being the last: asynq leaves out what it
+		// cannot decode.
+		if len(tasks) == 0 {
 			break
 		}
 	}
@@ -235,14 +252,18 @@ func (s *session) findTask(id, place string) (*asynq.TaskInfo, error) {
 		}
 		names = []string{place}
 	}
+	var broken error // of the first queue that could not be asked; another may have the task
 	for _, name := range names {
 		task, err := s.stores.Tasks.GetTaskInfo(name, id)
 		switch {
 		case err == nil:
 			return task, nil
-		case !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound):
-			return nil, fmt.Errorf("look for task %q in queue %q: %w", clip(id, 60), name, err)
+		case !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound) && broken == nil:
+			broken = fmt.Errorf("look for task %q in queue %q: %w", clip(id, 60), name, err)
 		}
+	}
+	if broken != nil {
+		return nil, broken
 	}
 	where := "any queue"
 	if place != "" {

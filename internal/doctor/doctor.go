@@ -48,6 +48,8 @@ const (
 	// FixQueue adds a queue to asynq's list of queues, without which its tools
 	// do not see it.
 	FixQueue Fix = "queue"
+	// FixTorn removes entries of a queue whose task has no record.
+	FixTorn Fix = "torn"
 	// FixIndexes makes indexes, lists and counters say what the records say.
 	FixIndexes Fix = "indexes"
 )
@@ -77,8 +79,10 @@ type Queue struct {
 	Listed  bool // in asynq's list of queues
 	Paused  bool
 	Pending int
-	Served  bool  // by any live asynq server, ours or another
-	Err     error // why it could not be read; nil when it was
+	Served  bool   // by any live asynq server, ours or another
+	Err     error  // why it could not be read; nil when it was
+	Torn    string // what its keys lack, as [RawQueue.Torn] says it; "" is nothing
+	Fixable bool   // and [FixTorn] mends it
 }
 
 // Examine judges facts. The findings are in a fixed order: the server first,

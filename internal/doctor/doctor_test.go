@@ -69,6 +69,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"paused queue":       {"queues", Warning, func(f *Facts) { paused(f) }},
 		"abandoned tasks":    {"queues", Warning, func(f *Facts) { f.Queues["old"] = Queue{Listed: true, Pending: 3} }},
 		"unreadable queue":   {"queues", Unknown, func(f *Facts) { f.Queues["torn"] = Queue{Listed: true, Err: errors.New("no record")} }},
+		"torn queue":         {"queues", Error, func(f *Facts) { f.Queues["torn"] = Queue{Listed: true, Torn: "1 pending entry", Fixable: true} }},
+		"strange key":        {"queues", Error, func(f *Facts) { f.Queues["torn"] = Queue{Listed: true, Torn: "the key x"} }},
 		"broken":             {"invariants", Error, func(f *Facts) { f.Violations = []string{"x"} }},
 		"unreadable":         {"invariants", Unknown, func(f *Facts) { f.CheckErr = errors.New("NOPERM") }},
 		"config/info denied": {"eviction", Unknown, func(f *Facts) { f.Nodes[0].Config, f.Nodes[0].Info = nil, nil }},

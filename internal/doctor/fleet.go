@@ -84,13 +84,16 @@ func queues(f Facts) []Finding {
 		switch {
 		case q.Err != nil:
 			all = append(all, Finding{Check: "queues", Level: Unknown, Seen: fmt.Sprintf("queue %q cannot be looked at: %v", name, q.Err),
-				Do: "a task without its record does that: was asynq:{" + name + "} deleted in part? Workers go on; what is finished leaves after its retention"})
+				Do: "allow this user asynq's keys and scripts (see docs/OPERATIONS.md)"})
 		case used > 0 && q.Paused:
 			all = append(all, Finding{Check: "queues", Level: Warning, Seen: fmt.Sprintf("queue %q is paused; %s use it", name, number(used, "schedule")),
 				Do: "admin queue resume " + name})
 		case q.Pending > 0 && !q.Served:
 			all = append(all, Finding{Check: "queues", Level: Warning, Seen: fmt.Sprintf("%s in queue %q, which nobody serves", number(q.Pending, "waiting task"), name),
 				Do: "start a worker with BELFRY_QUEUES=" + name + "=1, or delete the tasks"})
+		}
+		if q.Torn != "" {
+			all = append(all, torn(name, q))
 		}
 		if used > 0 && !q.Listed && q.Pending > 0 {
 			all = append(all, Finding{Check: "queues", Level: Warning, Seen: fmt.Sprintf("asynq's list of queues lacks %q", name),
@@ -102,6 +105,16 @@ func queues(f Facts) []Finding {
 		all = []Finding{{Check: "queues", Level: OK, Seen: "every queue and type that a schedule uses is served"}}
 	}
 	return all
+}
+
+// torn is what to do about a queue that has lost records.
+func torn(name string, q Queue) Finding {
+	finding := Finding{Check: "queues", Level: Error, Seen: fmt.Sprintf("queue %q is torn: %s", name, q.Torn), About: name,
+		Do: "rename or delete the keys that are not asynq's"}
+	if q.Fixable {
+		finding.Fix, finding.Do = FixTorn, "run admin doctor --fix: it removes the entries, which nothing can run; was a key below asynq:{"+name+"} deleted by hand?"
+	}
+	return finding
 }
 
 // unserved finds the queues and types of schedules that nobody alive serves.
