@@ -17,7 +17,7 @@ func newWhy(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "why NAME [INSTANT]", Short: "Say what became of one scheduled time, and why",
 		Long: `Answer for one instant: it fired and how its runs ended, or why it did not,
-was not due, or has not been decided yet. A time of day such as 09:00 is the last
+was not due, or has not been decided yet and whom it waits for. A time of day such as 09:00 is the last
 one that passed; without an instant it is the newest scheduled time. There is an
 answer for every instant, and the exit code is 0.`,
 		Example: `  admin schedule why billing-close
@@ -101,6 +101,9 @@ func (s *session) why(args []string) error {
 		return err
 	}
 	a := q.answer()
+	if err := s.waits(q, &a); err != nil {
+		return err
+	}
 	return s.emit(view{names: []string{a.word}, data: q.json(a), table: func(w io.Writer) { s.showWhy(w, q, a) }})
 }
 

@@ -110,6 +110,25 @@ func TestQueuesOfPlainConsumers(t *testing.T) {
 	}
 }
 
+// With no worker alive nothing is served, and nobody says that it is.
+func TestNoWorkerServesNothing(t *testing.T) {
+	f := healthy()
+	f.Members, f.Queues = nil, map[string]Queue{"default": {Listed: true}, "other": {Served: true}}
+	f.Schedules.Add(entry("x", "default", "log"), time.Time{}, 0)
+	f.Schedules.Add(entry("y", "other", "theirs"), time.Time{}, 0)
+	if got, _ := find(Examine(f), "queues"); got.Level != Error || got.Seen != "nobody serves default (1 schedule)" {
+		t.Errorf("%+v", got)
+	}
+	f.Queues["default"] = Queue{Listed: true, Served: true}
+	if got, _ := find(Examine(f), "queues"); got.Level != OK {
+		t.Errorf("plain asynq servers serve all: %+v", got)
+	}
+	none := Facts{Queues: map[string]Queue{}}
+	if got, _ := find(Examine(none), "queues"); got.Seen != "no schedule that can fire uses a queue" {
+		t.Errorf("no schedule: %+v", got)
+	}
+}
+
 // While one run decides whether a disabled schedule goes on, nothing of it is
 // due; a program that does not say its version is no roll-out.
 func TestWhatIsNoFinding(t *testing.T) {

@@ -102,9 +102,16 @@ func queues(f Facts) []Finding {
 	}
 	all = append(all, unserved(f)...)
 	if len(all) == 0 {
-		all = []Finding{{Check: "queues", Level: OK, Seen: "every queue and type that a schedule uses is served"}}
+		all = []Finding{{Check: "queues", Level: OK, Seen: wellServed(f)}}
 	}
 	return all
+}
+
+func wellServed(f Facts) string {
+	if len(f.Schedules.Needs) == 0 {
+		return "no schedule that can fire uses a queue"
+	}
+	return "every queue and type that a schedule uses is served"
 }
 
 // torn is what to do about a queue that has lost records.
@@ -120,7 +127,7 @@ func torn(name string, q Queue) Finding {
 // unserved finds the queues and types of schedules that nobody alive serves.
 func unserved(f Facts) []Finding {
 	if len(f.Members) == 0 {
-		return nil // said already, and once is enough
+		return abandoned(f)
 	}
 	var all []Finding
 	for _, need := range slices.SortedFunc(maps.Keys(f.Schedules.Needs), compareNeeds) {
@@ -139,6 +146,27 @@ func unserved(f Facts) []Finding {
 		all = append(all, finding)
 	}
 	return all
+}
+
+// abandoned finds, while no worker is alive, the queues of schedules that no
+// plain asynq server serves either: one finding for all.
+func abandoned(f Facts) []Finding {
+	var names []string
+	n := 0
+	for _, name := range slices.Sorted(maps.Keys(f.Schedules.Queues)) {
+		if !f.Queues[name].Served {
+			names, n = append(names, name), n+f.Schedules.Queues[name]
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	shown := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if len(names) > maxNames {
+		shown += fmt.Sprintf(" and %d more", len(names)-maxNames)
+	}
+	return []Finding{{Check: "queues", Level: Error, Seen: fmt.Sprintf("nobody serves %s (%s)", shown, number(n, "schedule")),
+		Do: "start workers whose BELFRY_QUEUES name them"}}
 }
 
 func serves(members []claim.Member, need Need) (queue, both bool) {

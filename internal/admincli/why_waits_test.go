@@ -1,0 +1,82 @@
+package admincli
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+)
+
+// plainServers are tasks of a deployment where a plain asynq server serves.
+type plainServers struct {
+	TaskStore
+	queue string
+}
+
+func (p plainServers) Servers() ([]*asynq.ServerInfo, error) {
+	return []*asynq.ServerInfo{{Host: "elsewhere", PID: 7, Queues: map[string]int{p.queue: 1}}}, nil
+}
+
+// A firing that is not decided says whom it waits for, and which command helps.
+func TestWhySaysWhomAFiringWaitsFor(t *testing.T) {
+	announce := func(types []string, claims bool, queues ...string) func(*rig) {
+		return func(r *rig) {
+			weights := map[string]int{}
+			for _, q := range queues {
+				weights[q] = 1
+			}
+			err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w9", Queues: weights, Claims: claims, Types: types, Started: r.now, Seen: r.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	logs := []string{"log"}
+	tests := map[string]struct {
+		setUp      func(*rig)
+		text, hint string
+	}{
+		"nobody alive":   {func(*rig) {}, "no worker is alive in this namespace", "start a worker"},
+		"nobody claims":  {announce(logs, false, "default"), "no live worker claims schedules", "BELFRY_SCHEDULE=false"},
+		"nobody serves":  {announce(logs, true, "other"), "once claimed, its task will wait: no live worker serves queue default", "BELFRY_QUEUES=default=1"},
+		"no handler":     {announce([]string{"x"}, true, "default"), "no worker of queue default has a handler for type log", "add the handler to w9"},
+		"paused":         {func(r *rig) { announce(logs, true, "default")(r); r.must("queue", "pause", "default", "--yes") }, "queue default is paused", "admin queue resume default"},
+		"all is well":    {announce(logs, true, "default"), "no worker has claimed it yet", "admin worker list"},
+		"plain consumer": {func(r *rig) { announce(logs, true, "x")(r); r.stores.Tasks = plainServers{r.stores.Tasks, "default"} }, "no worker has claimed it yet", "admin worker list"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.must("schedule", "create", "a", "--every", "5m", "--type", "log")
+			r.advance(10 * time.Minute) // the workers before are gone
+			test.setUp(r)
+			got := r.must("schedule", "why", "a").stdout
+			if !strings.Contains(got, test.text) || !strings.Contains(got, test.hint) || strings.Contains(test.text, "claimed it yet") && strings.Contains(got, "; ") {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
+// A task that was pushed and does not begin waits for its queue.
+func TestWhySaysThatTheQueueOfATaskIsPaused(t *testing.T) {
+	r := newRig(t)
+	r.must("schedule", "create", "a", "--every", "5m", "--type", "log")
+	r.advance(3 * time.Minute)
+	r.announce("default")
+	r.must("queue", "pause", "default", "--yes")
+	f := &fleet{r: r, word: map[string]string{}}
+	f.work()
+	got := r.must("schedule", "why", "a", "-o", "json").stdout
+	if f.pushed != 1 || !strings.Contains(got, "queue default is paused") || !strings.Contains(got, `"hint": "admin queue resume default"`) {
+		t.Errorf("%d pushed: %s", f.pushed, got)
+	}
+	r.must("queue", "resume", "default")
+	if got := r.must("schedule", "why", "a").stdout; strings.Contains(got, "paused") {
+		t.Errorf("after resume: %s", got)
+	}
+}
