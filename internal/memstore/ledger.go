@@ -29,7 +29,7 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 	request.Firing = request.Firing.WithoutRedrives()
 	f := s.firings[request.Firing]
 	if f == nil {
-		if answer := r.unknownFiring(key); answer != claim.BeginRun {
+		if answer := r.unknownFiring(request.Firing, key); answer != claim.BeginRun {
 			return claim.BeginResult{Answer: answer}, nil
 		}
 		// The store lost what it knew of this firing, the queue did not: adopt it.
@@ -41,9 +41,12 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 // unknownFiring answers for a firing that is not in the ledger: BeginRun when
 // it is exactly the pending scheduled time. Adopting a later one would settle
 // those in between unseen.
-func (r *record) unknownFiring(key claim.Firing) claim.Answer {
+func (r *record) unknownFiring(id claim.FiringID, key claim.Firing) claim.Answer {
 	switch {
 	case key.Kind != claim.KindScheduled, !key.ScheduledAt.After(r.hwm), key.ScheduledAt.Before(r.next):
+		if r.last.Firing == id && r.last.Outcome == claim.OutcomeCancelled {
+			return claim.BeginCancelled
+		}
 		return claim.BeginSettled
 	case key.ScheduledAt.After(r.next):
 		return claim.BeginEarly

@@ -248,9 +248,10 @@ func overlapCancelQueued(e *env) {
 	first := e.fireNext()
 	second := e.fireNext()
 	e.begins(first, "late", claim.BeginCancelled)
-	e.begins(first, "later", claim.BeginSettled)
+	e.begins(first, "later", claim.BeginCancelled) // as long as it is the last one that ended
 	want(e, "Open", e.status("a").Open, 1)
 	e.runToEnd(second, claim.OutcomeSucceeded)
+	e.begins(first, "much later", claim.BeginSettled)
 	e.verdicts("a", span(1, 0, 1, 2))
 }
 

@@ -69,6 +69,24 @@ func (e *HandBackError) Unwrap() []error {
 	return errs
 }
 
+// A DroppedError is what asynq gets for a task that has nothing to do any more:
+// a newer firing cancelled it, or its schedule was deleted. It is no failure,
+// and asynq deletes the task. Acknowledged, it would be retained as completed,
+// which tells the auditor that it ran: of a store that has gone back to before
+// the cancellation, or the deletion, the firing would become one that succeeded.
+type DroppedError struct {
+	Firing claim.FiringID
+	Reason string
+}
+
+// Error says why the task was dropped.
+func (e *DroppedError) Error() string {
+	return clip(fmt.Sprintf("queue: firing %s dropped: %s", e.Firing, e.Reason), maxErrorText)
+}
+
+// Unwrap returns asynq.RevokeTask.
+func (e *DroppedError) Unwrap() error { return asynq.RevokeTask }
+
 // finalError tells asynq to archive the task although it would retry it.
 type finalError struct{ err error }
 
@@ -89,12 +107,13 @@ func outward(err error) error {
 	return &longError{err}
 }
 
-// IsFailure is for asynq.Config.IsFailure: a task that was handed back did not
-// fail, so asynq does not count a retry. Other errors are judged by
+// IsFailure is for asynq.Config.IsFailure: a task that was handed back or dropped
+// did not fail, so asynq does not count a retry. Other errors are judged by
 // MiddlewareOptions.IsFailure.
 func (m *Middleware) IsFailure(err error) bool {
 	var handBack *HandBackError
-	if errors.As(err, &handBack) {
+	var dropped *DroppedError
+	if errors.As(err, &handBack) || errors.As(err, &dropped) {
 		return false
 	}
 	if m.isFailure != nil {

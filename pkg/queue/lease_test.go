@@ -206,25 +206,33 @@ func TestHeartbeatSurvivesLostReplies(t *testing.T) {
 	})
 }
 
+// The task of a cancelled run is deleted: a completed one says that it
+// succeeded. Under at_most_once it stays, since it says that it began.
 func TestCancelledRunIsReportedSo(t *testing.T) {
-	inBubble(t, definition(), func(b *bench) {
-		id := b.pushed(1)
-		var cause error
-		stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
-			<-ctx.Done()
-			cause = context.Cause(ctx)
-			return ctx.Err()
+	for effect, state := range map[schedule.Effect]string{schedule.AtLeastOnce: "none", schedule.AtMostOnce: "completed"} {
+		t.Run(string(effect), func(t *testing.T) {
+			inBubble(t, definition(func(d *schedule.Schedule) { d.Effect = effect }), func(b *bench) { cancelRunning(b, state) })
 		})
-		time.Sleep(5 * time.Second)
-		b.ledger.change(id, func(f *claim.OpenFiring) { f.CancelWanted = true })
-		time.Sleep(10 * time.Second)
-		stop()
-		if !errors.Is(cause, ErrCancelRequested) {
-			b.t.Errorf("cause = %v", cause)
-		}
-		b.wantOutcome(id, claim.OutcomeCancelled)
-		b.wantTask(string(id), "completed")
+	}
+}
+
+func cancelRunning(b *bench, state string) {
+	id := b.pushed(1)
+	var cause error
+	stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return ctx.Err()
 	})
+	time.Sleep(5 * time.Second)
+	b.ledger.change(id, func(f *claim.OpenFiring) { f.CancelWanted = true })
+	time.Sleep(10 * time.Second)
+	stop()
+	if !errors.Is(cause, ErrCancelRequested) {
+		b.t.Errorf("cause = %v", cause)
+	}
+	b.wantOutcome(id, claim.OutcomeCancelled)
+	b.wantTask(string(id), state)
 }
 
 // asynq gives up on a handler at its timeout without waiting for it, and would

@@ -176,8 +176,12 @@ func (m *Middleware) process(ctx context.Context, next asynq.Handler, d delivery
 	switch grant.Answer {
 	case claim.BeginRun:
 		return m.run(ctx, next, d, grant, sent)
-	case claim.BeginSettled, claim.BeginCancelled, claim.BeginGone, claim.BeginUnknown:
+	case claim.BeginSettled, claim.BeginUnknown:
 		return nil
+	case claim.BeginCancelled:
+		return &DroppedError{Firing: d.firing.ID, Reason: "a newer firing cancelled it"}
+	case claim.BeginGone:
+		return &DroppedError{Firing: d.firing.ID, Reason: "its schedule was deleted"}
 	case claim.BeginBusy:
 		return d.handBack("another attempt is running", grant.Wait, nil)
 	case claim.BeginEarly:

@@ -171,8 +171,8 @@ func TestBeginAnswers(t *testing.T) {
 		state  string // of the task afterwards
 	}{
 		{claim.BeginResult{Answer: claim.BeginSettled}, "completed"},
-		{claim.BeginResult{Answer: claim.BeginGone}, "completed"},
-		{claim.BeginResult{Answer: claim.BeginCancelled}, "completed"},
+		{claim.BeginResult{Answer: claim.BeginGone}, "none"},
+		{claim.BeginResult{Answer: claim.BeginCancelled}, "none"},
 		{claim.BeginResult{Answer: claim.BeginUnknown}, "completed"},
 		{claim.BeginResult{Answer: claim.BeginBusy, Wait: time.Minute}, "retry"},
 		{claim.BeginResult{Answer: claim.BeginEarly}, "retry"},
@@ -192,7 +192,7 @@ func TestBeginAnswers(t *testing.T) {
 				if seen.of(id) != 0 || b.ledger.count("finish") != 0 {
 					b.t.Errorf("%d runs, %d reports, want none", seen.of(id), b.ledger.count("finish"))
 				}
-				if info := b.task(string(id)); info == nil || info.Retried != 0 {
+				if info := b.task(string(id)); tt.state != "none" && (info == nil || info.Retried != 0) {
 					b.t.Errorf("task = %+v, want no retry counted", info)
 				}
 			})
@@ -444,7 +444,7 @@ func TestRetryDelay(t *testing.T) {
 			t.Errorf("%s: RetryDelay = %s, want %s", tt.name, got, tt.want)
 		}
 	}
-	if m.IsFailure(&HandBackError{}) || !m.IsFailure(errWork) || !m.IsFailure(asynq.ErrLeaseExpired) || m.IsFailure(nil) {
+	if m.IsFailure(&HandBackError{}) || m.IsFailure(&DroppedError{}) || !m.IsFailure(errWork) || !m.IsFailure(asynq.ErrLeaseExpired) || m.IsFailure(nil) {
 		t.Error("IsFailure judges wrongly")
 	}
 	m = b.middleware(func(o *MiddlewareOptions) { o.IsFailure = func(err error) bool { return !errors.Is(err, errWork) } })

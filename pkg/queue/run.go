@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
 // A PanicError is a panic of a handler, as the failure of the attempt.
@@ -138,10 +139,14 @@ func (m *Middleware) report(ctx context.Context, d delivery, life *life, a attem
 		event.Outcome = a.outcome
 	}
 	m.release(ctx, result.Released)
-	if a.outcome == claim.OutcomeCancelled {
-		return nil
+	switch {
+	case a.outcome != claim.OutcomeCancelled:
+		return a.err
+	case d.effect == schedule.AtMostOnce:
+		return nil // that it began is what must never be forgotten
+	default:
+		return &DroppedError{Firing: a.ID, Reason: "a newer firing cancelled it while it ran"}
 	}
-	return a.err
 }
 
 func (m *Middleware) finishRequest(d delivery, life *life, a attempt) claim.FinishRequest {

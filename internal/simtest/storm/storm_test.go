@@ -57,6 +57,11 @@ func drawn(seed uint64) scenario {
 			return c
 		}
 	}
+	for _, r := range regressions() {
+		if r.name == *only {
+			return r.scenario
+		}
+	}
 	return swarm(seed)
 }
 

@@ -175,7 +175,9 @@ func (w *witness) began(who string, r claim.BeginRequest, b claim.BeginResult) {
 	case claim.BeginUnknown:
 		w.settled(r.Firing, claim.OutcomeUnknown)
 	case claim.BeginCancelled:
-		w.settled(r.Firing, claim.OutcomeCancelled)
+		if t.outcome != claim.OutcomeCancelled { // otherwise said again
+			w.settled(r.Firing, claim.OutcomeCancelled)
+		}
 	case claim.BeginRun:
 		w.granted(t, who, r, b)
 	}

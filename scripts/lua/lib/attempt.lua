@@ -14,7 +14,9 @@ end
 -- raising the mark past it would settle it unseen. It returns the firing, or
 -- false and why not.
 local function adopt(c, r)
-  if c.at_ms == 0 or c.at_ms <= r.high_water_ms or c.at_ms < r.next_ms then return false, "SETTLED" end
+  if c.at_ms == 0 or c.at_ms <= r.high_water_ms or c.at_ms < r.next_ms then
+    return false, runs.cancelled(r, c.id) and "CANCELLED" or "SETTLED"
+  end
   if c.at_ms > r.next_ms then return false, "EARLY" end
   local firing = new_firing(ENQUEUED, c.at_ms, r.queue)
   open_firing(r, c.id, firing, now_ms + c.lease_ms)

@@ -46,6 +46,12 @@ function runs.write()
   runs.write_logs()
 end
 
+-- runs.cancelled says that the firing was the last to end, and was cancelled.
+function runs.cancelled(r, id)
+  local outcome, ended = string.match(runs.get(r.id) or "", "^%d+|(%l+)|[^|]*|[^|]*|[^|]*|[^|]*|([^|]*)|")
+  return outcome == "cancelled" and ended == id
+end
+
 -- runs.begin notes that a run began.
 function runs.begin(r, id, firing) runs.set(r.id .. ":r", runs.running(id, firing)) end
 
