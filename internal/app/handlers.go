@@ -21,6 +21,11 @@ func (p *program) register(w *worker.Worker) error {
 	if err != nil {
 		return err
 	}
+	if handlers["exec"] != nil {
+		if err := handler.HideProcess(); err != nil { // the environment holds the password of Redis
+			return err
+		}
+	}
 	if p.Demo {
 		handlers[demo.TypeFlaky] = asynq.HandlerFunc(demo.Flaky)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,7 +21,8 @@ import (
 
 const (
 	maxArgs   = 256
-	maxOutput = 16 << 10 // bytes of output that are kept, the last ones
+	maxOutput = 16 << 10    // bytes of output that are kept, the last ones
+	strayTime = time.Second // for output that a process holds open which the command left behind
 )
 
 // ExecOptions configure the exec handler.
@@ -60,7 +62,13 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 // in BELFRY_FIRING, BELFRY_SCHEDULE, BELFRY_SCHEDULED_AT (RFC 3339),
 // BELFRY_ATTEMPT and BELFRY_TOKEN. When the run is cancelled or its time is
 // over, the command and what it started in its process group get SIGTERM, then
-// SIGKILL. It returns a *schedule.FieldError for options that are refused.
+// SIGKILL. What it leaves behind in its group when it ends gets SIGKILL, after a
+// second in which it may finish writing output. On Linux the command, but not
+// what it started, gets SIGKILL too when this process dies by itself.
+//
+// A command runs as the user of this process, and may do all that this user may:
+// see [HideProcess]. NewExec returns a *schedule.FieldError for options that are
+// refused.
 func NewExec(options ExecOptions) (asynq.Handler, error) {
 	var errs []error
 	for field, paths := range map[string][]string{"commands": options.Commands, "dirs": options.Dirs} {
@@ -121,8 +129,7 @@ func (h *execHandler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	output := &tail{limit: maxOutput}
-	command.Stdout, command.Stderr = output, output
-	if err := runGroup(ctx, command, h.Grace); err != nil {
+	if err := runGroup(ctx, command, output, h.Grace); err != nil {
 		return fmt.Errorf("handler: exec: %s: %w: %s", payload.Command, err, output.text())
 	}
 	if w := task.ResultWriter(); w != nil {
@@ -207,29 +214,39 @@ func firingEnv(firing queue.Firing, key string) []string {
 	return env
 }
 
-// runGroup runs the command in a process group of its own and ends the group
-// with the context.
-func runGroup(ctx context.Context, command *exec.Cmd, grace time.Duration) error {
+// runGroup runs the command in a process group of its own, and ends the group
+// with the command or with the context, whichever comes first.
+func runGroup(ctx context.Context, command *exec.Cmd, output io.Writer, grace time.Duration) error {
 	ownGroup(command)
-	command.WaitDelay = time.Second // for output that a left-behind process holds open
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := start(command); err != nil {
+	copied, err := capture(command, output)
+	if err != nil {
+		return err
+	}
+	defer copied.stop()
+	if err := start(command, copied); err != nil {
 		return err
 	}
 	defer forget(command)
 	done := make(chan error, 1)
-	go func() { done <- command.Wait() }()
+	go func() { done <- wait(command, copied) }()
 	select {
 	case err := <-done:
-		if errors.Is(err, exec.ErrWaitDelay) {
-			return nil
-		}
 		return err
 	case <-ctx.Done():
 	}
 	return endGroup(ctx, command, done, grace)
+}
+
+// wait returns when the command has ended, and ends what it left behind in its
+// group: the run is over, and whatever works on would do so beside the next.
+func wait(command *exec.Cmd, copied *pipe) error {
+	release := ended(command)
+	copied.settle(strayTime) // a tee that the command writes its output through may still empty it
+	kill(command)
+	return release()
 }
 
 // endGroup asks the group to end, then forces it.
@@ -237,14 +254,10 @@ func endGroup(ctx context.Context, command *exec.Cmd, done <-chan error, grace t
 	terminate(command)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
-	ended := false
 	select {
 	case <-done:
-		ended = true
 	case <-timer.C:
-	}
-	kill(command) // also what outlived the command that was asked to end
-	if !ended {
+		kill(command)
 		<-done
 	}
 	return context.Cause(ctx)

@@ -230,15 +230,44 @@ func TestExecTimeout(t *testing.T) {
 	}
 }
 
-// A process that was left behind and holds the output open does not hold the
-// run.
-func TestExecDoesNotWaitForStrays(t *testing.T) {
-	h := execFor(t)
-	start := time.Now()
-	if err := h.ProcessTask(t.Context(), taskOf(t, script("sleep 4 & exit 0"))); err != nil {
-		t.Error(err)
+// What a command leaves behind in its group ends with it, whether it holds the
+// output open or not, and does not hold the run.
+func TestExecEndsWhatACommandLeavesBehind(t *testing.T) {
+	tests := []struct {
+		name, text string
+		ok         bool
+	}{
+		{"with the output", "sleep 1000 & echo $! >$PIDS", true},
+		{"without it", "sleep 1000 >/dev/null 2>&1 & echo $! >$PIDS", true},
+		{"deaf", "(trap '' TERM; exec sleep 1000) >/dev/null 2>&1 & echo $! >$PIDS", true},
+		{"of a failure", "sleep 1000 >/dev/null 2>&1 & echo $! >$PIDS; exit 3", false},
 	}
-	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("took %s", took)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pids := filepath.Join(t.TempDir(), "pids")
+			h := execFor(t, func(o *ExecOptions) { o.Env = []string{"PIDS"} })
+			start := time.Now()
+			err := h.ProcessTask(t.Context(), taskOf(t, script(tt.text, "env", map[string]string{"PIDS": pids})))
+			if (err == nil) != tt.ok {
+				t.Errorf("ProcessTask = %v, want success: %t", err, tt.ok)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %s", took)
+			}
+			data, _ := os.ReadFile(pids)
+			child, err := strconv.Atoi(strings.TrimSpace(string(data)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, func() (int, bool) { return 0, !alive(child) })
+		})
+	}
+}
+
+// What writes the output of a command through may finish it after the command.
+func TestExecKeepsOutputThatComesLast(t *testing.T) {
+	err := execFor(t).ProcessTask(t.Context(), taskOf(t, script("(sleep 0.2; echo last words) & exit 3")))
+	if err == nil || !strings.Contains(err.Error(), "last words") {
+		t.Errorf("ProcessTask = %v, want the last words", err)
 	}
 }

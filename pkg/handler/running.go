@@ -30,13 +30,15 @@ func KillCommands() {
 }
 
 // start starts the command and notes it until forget.
-func start(command *exec.Cmd) error {
+func start(command *exec.Cmd, output *pipe) error {
 	running.Lock()
 	defer running.Unlock()
 	if running.ended {
 		return errEnding
 	}
-	if err := command.Start(); err != nil {
+	err := startBound(command)
+	output.started()
+	if err != nil {
 		return err
 	}
 	running.commands[command] = struct{}{}
