@@ -1,12 +1,15 @@
 package admincli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,15 +44,16 @@ func (s *session) load(names []string) ([]desired, []schedule.Calendar, error) {
 			content.calendars = append(content.calendars, found.calendars...)
 		}
 	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, nil, limited(err)
-	}
 	calendars, err := s.loadCalendars(content.calendars)
-	if err != nil {
-		return nil, nil, err
+	spoiled := slices.ContainsFunc(content.calendars, func(w written) bool { return len(w.spoiled) > 0 })
+	if err != nil || spoiled { // what names one of them would seem wrong as well
+		return nil, nil, limited(errors.Join(append(problems, err)...))
 	}
 	all, err := s.decodeAll(content.schedules)
-	return all, calendars, limited(err)
+	if err := limited(errors.Join(append(problems, err)...)); err != nil {
+		return nil, nil, err
+	}
+	return all, calendars, nil
 }
 
 // decodeAll turns what was written into definitions, each ID once.
@@ -144,11 +148,13 @@ func (s *session) readInput(name string) (text []byte, shown string, err error) 
 	return text, shown, nil
 }
 
-// decode turns what was written into a definition that can be compiled.
+// decode turns what was written into a definition that can be compiled. The
+// error joins everything that is wrong with it, each field once.
 func (s *session) decode(w written) (desired, error) {
 	d := desired{written: w}
-	if err := json.Unmarshal(w.object, &d.definition); err != nil {
-		return d, located(w, err)
+	var unread error
+	if d.definition, unread = schedule.Draft(w.object); unread != nil && reflect.ValueOf(d.definition).IsZero() {
+		return d, located(w, unread)
 	}
 	var explicit struct {
 		Paused *bool `json:"paused"`
@@ -158,25 +164,64 @@ func (s *session) decode(w written) (desired, error) {
 	}
 	d.paused = explicit.Paused
 	compiled, err := s.compile(d.definition)
-	if err != nil {
+	if err := errors.Join(unread, unrelated(err, w.spoiled, unread)); err != nil {
 		return d, located(w, err)
+	}
+	if err != nil { // it follows from what was told before
+		return d, nil
 	}
 	d.compiled, d.definition = compiled, compiled.Definition()
 	return d, nil
 }
 
-// located puts the place in the file before each problem.
-func located(w written, err error) error {
+// unrelated leaves out what follows from fields that could not be read.
+func unrelated(err error, spoiled []string, unread error) error {
+	if err == nil {
+		return nil
+	}
+	for _, one := range flatten(unread) {
+		var field *schedule.FieldError
+		if errors.As(one, &field) {
+			spoiled = append(spoiled, field.Field)
+		}
+	}
+	within := func(path, around string) bool {
+		rest, ok := strings.CutPrefix(path, around)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
 	var all []error
 	for _, one := range flatten(err) {
 		var field *schedule.FieldError
-		if errors.As(one, &field) {
-			all = append(all, fileProblem(w.find(field.Field), "%s%s", owner(w), field.Error()))
+		if errors.As(one, &field) && slices.ContainsFunc(spoiled, func(path string) bool { return within(path, field.Field) || within(field.Field, path) }) {
 			continue
 		}
-		all = append(all, fileProblem(w.at, "%s%s", owner(w), one.Error()))
+		all = append(all, one)
 	}
 	return errors.Join(all...)
+}
+
+// located puts the place in the file before each problem, in the order of the
+// file.
+func located(w written, err error) error {
+	type placed struct {
+		at  place
+		err error
+	}
+	var all []placed
+	for _, one := range flatten(err) {
+		var field *schedule.FieldError
+		at, text := w.at, one.Error()
+		if errors.As(one, &field) {
+			at, text = w.find(field.Field), field.Error()
+		}
+		all = append(all, placed{at, fileProblem(at, "%s%s", owner(w), text)})
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Or(a.at.line-b.at.line, a.at.column-b.at.column) })
+	problems := make([]error, len(all))
+	for i := range all {
+		problems[i] = all[i].err
+	}
+	return errors.Join(problems...)
 }
 
 // owner names the schedule of a problem, when it has a readable ID.

@@ -45,6 +45,8 @@ type written struct {
 	at     place
 	object []byte           // as JSON
 	places map[string]place // by path, such as specs[1].cron
+	// spoiled are the paths whose value could not be taken over.
+	spoiled []string
 }
 
 // find returns where the field named by a path stands, or the closest thing
@@ -53,6 +55,10 @@ func (w written) find(path string) place {
 	for path != "" {
 		if p, ok := w.places[path]; ok {
 			return p
+		}
+		if whole, _, found := cutLast(path, " "); found { // "expression minute" is in expression
+			path = whole
+			continue
 		}
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}

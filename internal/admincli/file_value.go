@@ -18,6 +18,7 @@ func (r *reader) value(out *bytes.Buffer, node ast.Node, s *shape, path string) 
 		r.current.places[path] = placeOf(r.file, firstToken(node))
 	}
 	if !r.plain(node) {
+		r.spoil(path)
 		out.WriteString("null")
 		return
 	}
@@ -32,6 +33,14 @@ func (r *reader) value(out *bytes.Buffer, node ast.Node, s *shape, path string) 
 		r.json(out, node, path)
 	default:
 		r.scalar(out, node, s.kind, path)
+	}
+}
+
+// spoil remembers a value that is not taken over, since more will be wrong
+// without it.
+func (r *reader) spoil(path string) {
+	if r.current != nil {
+		r.current.spoiled = append(r.current.spoiled, path)
 	}
 }
 
@@ -65,6 +74,7 @@ func (r *reader) object(out *bytes.Buffer, node ast.Node, s *shape, path string)
 		sub, known := s.fields[name]
 		if !known {
 			r.unknown(it.Key(), s, "in "+owned(s, path))
+			r.spoil(join(path, name))
 			continue
 		}
 		if _, null := it.Value().(*ast.NullNode); null || sub.kind == shapeIgnored {
@@ -202,6 +212,7 @@ func quoted(node ast.Node) bool {
 
 func (r *reader) mismatch(out *bytes.Buffer, node ast.Node, path, allowed string) {
 	out.WriteString("null")
+	r.spoil(path)
 	shown := kindOf(node)
 	if text, ok := scalarText(node); ok {
 		shown = strconv.QuoteToASCII(clip(text, 60))
@@ -230,6 +241,7 @@ var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9
 // json writes any value. Numbers keep their digits.
 func (r *reader) json(out *bytes.Buffer, node ast.Node, path string) {
 	if !r.plain(node) {
+		r.spoil(path)
 		out.WriteString("null")
 		return
 	}

@@ -27,10 +27,7 @@ const maxParts = 64
 // buildSpec parses the "when" of a definition. The specs are returned one by
 // one as well, with their fields, for checks that are about each.
 func (s *Schedule) buildSpec(p *problems) (Spec, []namedSpec) {
-	zone, ok := s.zone(p, "timezone", s.Timezone, nil)
-	if !ok {
-		return nil, nil
-	}
+	zone, zoned := s.zone(p, "timezone", s.Timezone, nil) // nil without one: what is wrong besides is found as well
 	var named []namedSpec
 	switch {
 	case (s.Expression != "") == (len(s.Specs) > 0):
@@ -66,7 +63,7 @@ func (s *Schedule) buildSpec(p *problems) (Spec, []namedSpec) {
 			named = append(named, namedSpec{field, spec})
 		}
 	}
-	if len(*p) > before {
+	if len(*p) > before || !zoned {
 		return nil, nil
 	}
 	return uniteNamed(named, p), named

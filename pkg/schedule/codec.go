@@ -121,13 +121,30 @@ func marshalWindows(all []Window) ([]json.RawMessage, error) {
 
 // UnmarshalJSON reads the names of the schedule file and replaces the whole
 // definition. Unknown or repeated names, values of another type, and texts
-// that are no duration or RFC 3339 time give a *FieldError; what the values
-// mean is checked by [Schedule.Validate]. "payload" is any JSON: the task gets
-// it as json.Marshal writes it, with numbers as they are written.
+// that are no duration or RFC 3339 time give *FieldErrors, joined, and leave the
+// target alone; what the values mean is checked by [Schedule.Validate].
+// "payload" is any JSON: the task gets it as json.Marshal writes it, with numbers
+// as they are written.
 func (s *Schedule) UnmarshalJSON(data []byte) error {
+	out, err := Draft(data)
+	if err == nil {
+		*s = out
+	}
+	return err
+}
+
+// Draft reads as much of a definition in JSON as can be read. The error joins a
+// *FieldError for each field that cannot, which is left at its zero value; where
+// the object itself cannot be read all of it is zero. It is for programs that
+// tell a writer all that is wrong at once, by checking the draft as well; others
+// use [Schedule.UnmarshalJSON].
+func Draft(data []byte) (Schedule, error) {
 	var wire scheduleJSON
-	if err := decodeObject(data, "", &wire); err != nil {
-		return err
+	var p problems
+	if partly, err := decodePart(data, "", &wire); err != nil {
+		if p.add(err); !partly {
+			return Schedule{}, err
+		}
 	}
 	out := Schedule{
 		ID: ID(wire.ID), Description: wire.Description, Labels: wire.Labels, Expression: wire.Expression, Timezone: wire.Timezone,
@@ -136,63 +153,46 @@ func (s *Schedule) UnmarshalJSON(data []byte) error {
 		Priority: wire.Priority, MaxFailures: wire.MaxFailures, Paused: wire.Paused,
 	}
 	var err error
-	if out.Payload, err = decodePayload(wire.Payload, wire.PayloadBase64); err != nil {
-		return err
-	}
-	if out.Metadata, err = canonicalJSON(wire.Metadata); err != nil {
-		return err
-	}
-	if err = readTexts("", []textField{
+	out.Payload, err = decodePayload(wire.Payload, wire.PayloadBase64)
+	p.add(err)
+	out.Metadata, err = canonicalJSON(wire.Metadata)
+	p.add(err)
+	readTexts(&p, "", []textField{
 		{"starts", wire.Starts, &out.Starts, nil}, {"ends", wire.Ends, &out.Ends, nil},
 		{"jitter", wire.Jitter, nil, &out.Jitter}, {"timeout", wire.Timeout, nil, &out.Timeout},
 		{"retention", wire.Retention, nil, &out.Retention}, {"catch_up", wire.CatchUp, nil, &out.CatchUp},
 		{"cool_down", wire.CoolDown, nil, &out.CoolDown},
-	}); err != nil {
-		return err
-	}
-	if out.Specs, err = decodeSpecs(wire.Specs); err != nil {
-		return err
-	}
-	if out.Except, err = decodeWindows("except", wire.Except); err != nil {
-		return err
-	}
-	if out.Only, err = decodeWindows("only", wire.Only); err != nil {
-		return err
-	}
-	*s = out
-	return nil
+	})
+	out.Specs = decodeSpecs(&p, wire.Specs)
+	out.Except = decodeWindows(&p, "except", wire.Except)
+	out.Only = decodeWindows(&p, "only", wire.Only)
+	return out, p.join()
 }
 
-func decodeSpecs(all []json.RawMessage) ([]SpecDefinition, error) {
+func decodeSpecs(p *problems, all []json.RawMessage) []SpecDefinition {
 	var out []SpecDefinition
 	for i, raw := range all {
 		var wire specJSON
 		path := indexed("specs", i)
-		if err := decodeObject(raw, path, &wire); err != nil {
-			return nil, err
-		}
+		p.add(decodeObject(raw, path, &wire))
 		spec := SpecDefinition{Cron: wire.Cron, Timezone: wire.Timezone, At: wire.At}
-		if err := readTexts(path+".", []textField{
+		readTexts(p, path+".", []textField{
 			{"every", wire.Every, nil, &spec.Every}, {"after", wire.After, nil, &spec.After},
 			{"anchor", wire.Anchor, &spec.Anchor, nil},
-		}); err != nil {
-			return nil, err
-		}
+		})
 		out = append(out, spec)
 	}
-	return out, nil
+	return out
 }
 
-func decodeWindows(field string, all []json.RawMessage) ([]Window, error) {
+func decodeWindows(p *problems, field string, all []json.RawMessage) []Window {
 	var out []Window
 	for i, raw := range all {
 		var wire windowJSON
-		if err := decodeObject(raw, indexed(field, i), &wire); err != nil {
-			return nil, err
-		}
+		p.add(decodeObject(raw, indexed(field, i), &wire))
 		out = append(out, Window(wire))
 	}
-	return out, nil
+	return out
 }
 
 // MarshalJSON writes the names of the schedule file, in a fixed order.
@@ -218,29 +218,20 @@ type textField struct {
 	duration *time.Duration
 }
 
-func readTexts(prefix string, fields []textField) error {
+func readTexts(p *problems, prefix string, fields []textField) {
 	for _, f := range fields {
-		if f.text == "" {
-			continue
+		var err error
+		switch {
+		case f.text == "":
+		case f.duration != nil:
+			*f.duration, err = ParseDuration(f.text)
+		case !rfc3339Pattern.MatchString(f.text):
+			p.refuse(prefix+f.name, f.text, `RFC 3339 with an offset, such as "2026-01-01T00:00:00Z"`)
+		default:
+			*f.instant, err = parseAbsolute(f.text, time.UTC)
 		}
-		if f.duration != nil {
-			d, err := ParseDuration(f.text)
-			if err != nil {
-				return inField(err, prefix+f.name)
-			}
-			*f.duration = d
-			continue
-		}
-		if !rfc3339Pattern.MatchString(f.text) {
-			return &FieldError{Field: prefix + f.name, Value: f.text, Allowed: `RFC 3339 with an offset, such as "2026-01-01T00:00:00Z"`}
-		}
-		t, err := parseAbsolute(f.text, time.UTC)
-		if err != nil {
-			return inField(err, prefix+f.name)
-		}
-		*f.instant = t
+		p.add(inField(err, prefix+f.name))
 	}
-	return nil
 }
 
 func durationText(d time.Duration) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -307,4 +308,37 @@ func FuzzScheduleJSON(f *testing.F) {
 		}
 		_ = first.Validate() // must not panic
 	})
+}
+
+// A draft has every field that could be read, and an error for each that could
+// not; json.Unmarshal takes none of it.
+func TestDraftKeepsWhatCanBeRead(t *testing.T) {
+	const text = `{"id": "a", "type": "log", "timeout": "5x", "starts": "soon", "limit": "many",
+		"specs": [{"every": "x"}, {"cron": "1 * * * *"}, {"crom": ""}], "except": [{"weekly": 1}, {"dates": ["2026-01-01"]}]}`
+	d, err := Draft([]byte(text))
+	var fields []string
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("Draft = %v", err)
+	}
+	for _, one := range joined.Unwrap() {
+		var field *FieldError
+		if !errors.As(one, &field) {
+			t.Fatalf("%v is no FieldError", one)
+		}
+		fields = append(fields, field.Field)
+	}
+	if want := []string{"limit", "starts", "timeout", "specs[0].every", "specs[2].crom", "except[0].weekly"}; !slices.Equal(fields, want) {
+		t.Errorf("fields %q, want %q", fields, want)
+	}
+	if d.ID != "a" || d.Type != "log" || len(d.Specs) != 3 || d.Specs[1].Cron != "1 * * * *" || len(d.Except) != 2 || len(d.Except[1].Dates) != 1 {
+		t.Errorf("draft: %+v", d)
+	}
+	before := Schedule{ID: "before"}
+	if err := json.Unmarshal([]byte(text), &before); err == nil || before.ID != "before" || before.Type != "" {
+		t.Errorf("Unmarshal = %v, %+v", err, before)
+	}
+	if d, err := Draft([]byte(`{"id": "a", "nope": 1}`)); err == nil || d.ID != "" {
+		t.Errorf("an object that cannot be read: %+v, %v", d, err)
+	}
 }

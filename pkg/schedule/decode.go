@@ -16,29 +16,36 @@ import (
 // refuses names that the struct has not and names that appear twice. Path
 // names the object in errors; "" is the definition itself.
 func decodeObject(data []byte, path string, target any) error {
+	_, err := decodePart(data, path, target)
+	return err
+}
+
+// decodePart is decodeObject that tells as well whether only one member could
+// not be read, and the others are in the target.
+func decodePart(data []byte, path string, target any) (partly bool, err error) {
 	if !utf8.Valid(data) {
-		return &FieldError{Field: orRoot(path), Value: excerpt(data), Allowed: "UTF-8"}
+		return false, &FieldError{Field: orRoot(path), Value: excerpt(data), Allowed: "UTF-8"}
 	}
 	names := namesOf(target)
 	plain := names.plainly(data)
 	if !plain {
 		if err := checkNames(data, path, names.list); err != nil {
-			return err
+			return false, err
 		}
 	}
-	err := json.Unmarshal(data, target)
+	err = json.Unmarshal(data, target)
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return &FieldError{Field: join(path, mistyped.Field), Value: mistyped.Value, Allowed: typeWords(mistyped.Type)}
+		return true, &FieldError{Field: join(path, mistyped.Field), Value: mistyped.Value, Allowed: typeWords(mistyped.Type)}
 	}
 	if err != nil && plain { // what is wrong with names comes first
 		if err := checkNames(data, path, names.list); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err != nil {
-		return syntaxError(data, path, err)
+		return false, syntaxError(data, path, err)
 	}
-	return nil
+	return false, nil
 }
 
 // checkNames walks over the names of an object.
