@@ -248,6 +248,9 @@ end:
            atomic {
              if
              :: shard.fir[i].state == RUNNING && shard.fir[i].owner == me -> drop(i)
+             :: shard.fir[i].state == NONE && i == shard.pending && i >= shard.mark -> give(i, FIRED)   /* its begin is forgotten, and so is the claim */
+             :: (shard.fir[i].state == INTENT || shard.fir[i].state == ENQUEUED) && shard.fir[i].owner == 0 ->
+                if :: i == shard.pending -> give(i, FIRED) :: else fi; drop(i)                          /* its begin is forgotten */
 #ifdef NOACK
              :: shard.fir[i].state != NONE && shard.fir[i].owner != me -> answer = BACK     /* STALE */
 #endif

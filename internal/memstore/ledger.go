@@ -173,7 +173,7 @@ func (s *Store) Finish(ctx context.Context, request claim.FinishRequest) (claim.
 	}
 	defer s.mu.Unlock()
 	request.Run.Firing = request.Run.Firing.WithoutRedrives()
-	f := s.firings[request.Run.Firing]
+	f := s.remember(request, now)
 	if f == nil {
 		return claim.FinishResult{Answer: claim.FinishAlready, Released: s.releasedBefore(request.Run.Firing)}, nil
 	}
@@ -205,6 +205,29 @@ func (s *Store) Finish(ctx context.Context, request claim.FinishRequest) (claim.
 		return claim.FinishResult{Answer: answer, Released: released}, nil
 	}
 	return claim.FinishResult{Answer: claim.FinishOK}, nil
+}
+
+// remember returns the open firing of a report, nil when there is none. A
+// success with a token larger than that of the newest attempt is that of an
+// attempt which the store forgot, since it went back to before that: it counts.
+// Of firings that are not open it counts for exactly the pending one, which is
+// opened for it, as Begin does.
+func (d *data) remember(request claim.FinishRequest, now time.Time) *firing {
+	id := request.Run.Firing
+	f := d.firings[id]
+	key, err := claim.ParseFiringID(string(id))
+	r := d.schedules[key.Schedule]
+	forgot := err == nil && r != nil && r.generation == key.Generation &&
+		request.Outcome == claim.OutcomeSucceeded && !request.HandBack && int64(request.Run.Token) > r.generation
+	switch {
+	case !forgot, f != nil && request.Run.Token <= f.token, f == nil && r.unknownFiring(id, key) != claim.BeginRun:
+		return f
+	case f == nil:
+		f = d.openFiring(r, &firing{id: id, state: claim.FiringEnqueued, openedAt: now})
+	}
+	f.token = request.Run.Token
+	r.passed(f)
+	return f
 }
 
 // yield ends the lease of an attempt; another attempt follows.

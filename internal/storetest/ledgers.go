@@ -35,6 +35,11 @@ var finishCases = []testCase{
 	{"a long error is cut", finishLongError},
 	{"an outcome that no worker reports is refused", finishBadOutcome},
 	{"a firing of a schedule that completed meanwhile settles", finishCompleted},
+	{"the success of an attempt that the store forgot settles the pending scheduled time, once", forgottenPending},
+	{"the success of an attempt that the store forgot settles a firing that was claimed again", forgottenClaimed},
+	{"the success of an attempt that the store forgot settles a firing that is buffered", forgottenBuffered},
+	{"the success of an attempt that the store forgot outranks the attempt before", forgottenNewest},
+	{"of attempts that the store forgot nothing else counts", forgottenNothing},
 }
 
 func beginRun(e *env) {

@@ -309,14 +309,19 @@ func (w *twin) finish() {
 	if !ok {
 		return
 	}
+	forgotten := claim.Token(0)
+	if w.chance(8) {
+		run, forgotten = w.forgotten(run), claim.Token(time.Hour.Microseconds())
+	}
 	outcomes := []claim.RunOutcome{claim.OutcomeSucceeded, claim.OutcomeSucceeded, claim.OutcomeFailed, claim.OutcomeRetrying, claim.OutcomeCancelled}
 	request := claim.FinishRequest{Outcome: outcomes[w.random.IntN(len(outcomes))], RetryAfter: 5 * time.Second,
 		Started: w.sides[0].Now(), Duration: time.Second, Attempt: 1, Worker: "w", HandBack: w.chance(8), KeepRuns: 4}
 	if request.Outcome == claim.OutcomeFailed {
 		request.Error = "model"
 	}
-	w.both(fmt.Sprintf("finish %s %s hand-back %t", plain(run[0].Firing), request.Outcome, request.HandBack), func(side int, e *env) string {
+	w.both(fmt.Sprintf("finish %s %s hand-back %t forgotten %t", plain(run[0].Firing), request.Outcome, request.HandBack, forgotten > 0), func(side int, e *env) string {
 		request.Run = run[side]
+		request.Run.Token += forgotten
 		got := e.finish(request)
 		log, err := e.Ledger.Runs(e.Context(), scheduleOf(run[side].Firing), 10)
 		e.must("Runs", err)
@@ -326,6 +331,26 @@ func (w *twin) finish() {
 		}
 		return fmt.Sprintf("%s %v log%s", got.Answer, plainReleased(got.Released), text)
 	})
+}
+
+// forgotten returns the run, or one of a firing that may be pending: reports of
+// attempts that the store knows nothing of.
+func (w *twin) forgotten(run pair[claim.Run]) pair[claim.Run] {
+	id := w.id()
+	if w.chance(3) {
+		return run
+	}
+	for side, e := range w.sides {
+		entries, err := e.Catalog.GetMany(e.Context(), []schedule.ID{id})
+		e.must("GetMany", err)
+		entry, ok := entries[id]
+		if !ok || entry.Status.NextAt.IsZero() {
+			return run
+		}
+		generation := entry.Status.Generation
+		run[side] = claim.Run{Firing: claim.ScheduledFiring(id, generation, entry.Status.NextAt), Token: claim.Token(generation)}
+	}
+	return run
 }
 
 func scheduleOf(id claim.FiringID) schedule.ID {

@@ -17,7 +17,9 @@ type Ledger interface {
 	// Heartbeat extends the leases of running attempts, one answer each. An
 	// error says nothing about them: try again before they run out.
 	Heartbeat(ctx context.Context, lease time.Duration, runs []Run) ([]Pulse, error)
-	// Finish reports the end of an attempt.
+	// Finish reports the end of an attempt. The success of an attempt that the
+	// store forgot, because it went back to before its Begin, settles the firing
+	// too, as long as no other attempt has begun since.
 	Finish(ctx context.Context, request FinishRequest) (FinishResult, error)
 	// Mark records that the tasks of these firings are in their queues, of
 	// intents and of re-drives. Firings past that state are left alone.

@@ -9,7 +9,8 @@
 --          0 none; error
 --
 -- Returns  for each call {answer, released}
---          OK; DISABLED as OK, and the breaker disabled the schedule; ALREADY settled before, or its schedule was deleted; STALE another attempt owns it
+--          OK; DISABLED as OK, and the breaker disabled the schedule; ALREADY settled before, or its schedule was
+--          deleted; STALE another attempt owns it. The success of an attempt that the shard forgot is OK
 -- Resend   ALREADY, with the same released firing while nobody enqueued it; a retry or hand-back is counted once
 -- Writes   st, fir, aud, opn, buf, due, out, meta, evt, the run log; bf, bfq for a firing of a backfill
 -- Cost     O(calls)
@@ -26,13 +27,14 @@
 -- @include lib/run.lua
 -- @include lib/backfill.lua
 -- @include lib/settle.lua
+-- @include lib/forgotten.lua
 -- @include lib/write.lua
 
 local calls, schedule_ids, wanted = {}, {}, {}
 for i = 4, #ARGV, 10 do
-  local schedule, generation = split_firing(ARGV[i])
+  local schedule, generation, _, at_ms = split_firing(ARGV[i])
   calls[#calls + 1] = {
-    id = ARGV[i], schedule = schedule, generation = generation, token = tonumber(ARGV[i + 1]), outcome = ARGV[i + 2],
+    id = ARGV[i], schedule = schedule, generation = generation, at_ms = at_ms, token = tonumber(ARGV[i + 1]), outcome = ARGV[i + 2],
     retry_ms = tonumber(ARGV[i + 3]), started_ms = tonumber(ARGV[i + 4]), duration_ms = tonumber(ARGV[i + 5]),
     attempt = tonumber(ARGV[i + 6]), worker = ARGV[i + 7], keep = tonumber(ARGV[i + 8]), error = ARGV[i + 9],
     run_log = KEYS[16 + #calls], released = {},
@@ -50,6 +52,7 @@ end
 local function decide(c)
   local r, firing = get_schedule(c.schedule), get_firing(c.id)
   if r and r.generation ~= c.generation then r = false end
+  if r then firing = remember(c, r, firing) end
   if not firing or not r then
     if firing then drop_firing(c.id) end
     if r then repeat_release(r, c.released) end
