@@ -77,12 +77,20 @@ type Stores struct {
 	Skipper   schedule.Skipper
 	Backfills claim.Backfills
 	Firings   claim.FiringReader
+	// Due may be nil; top then lists the first schedules by name where there are
+	// more than it can list.
+	Due DueReader
 	// Server, Tasks and Archive may be nil when no command needs them.
 	Server  Server
 	Tasks   TaskStore
 	Archive Archive
 	Address string // for messages; holds no password
 	Close   func() error
+}
+
+// A DueReader finds the schedules that fire next, whatever else there is.
+type DueReader interface {
+	Soonest(ctx context.Context, limit int) ([]schedule.Entry, error)
 }
 
 // A RunLog is the part of [claim.Ledger] that history reads.

@@ -30,7 +30,7 @@ func OpenRedis(ctx context.Context, target Target) (*Stores, error) {
 	}
 	return &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Leases: store.Leases(), Periodic: store.Periodic(),
 		Server: &redisServer{client: client, store: store}, Tasks: asynq.NewInspectorFromRedisClient(client), Archive: store,
-		Events: store, Skipper: store, Backfills: store, Firings: store,
+		Events: store, Skipper: store, Backfills: store, Firings: store, Due: store,
 		Address: loaded.Redis.URL.String(), Close: client.Close}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +29,9 @@ func newTop(s *session) *cobra.Command {
 		Long: `Watch the fleet live: what is due next, how late the oldest due schedule is, who
 works, who holds which lease, how the last runs ended. Needs a terminal of 60 by
 15 or more; --once prints one frame anywhere.
+
+Up to 2,000 schedules are all listed. Of more, the 1,000 that fire next are: the
+counts in the header are of all, and the rest is in admin schedule list.
 
 Keys: tab or 1-4 views, j k g G move, / filter, s sort, enter details, p pause or
 resume, T trigger (asks), ? help, q quit.`,
@@ -90,6 +92,8 @@ type topJSON struct {
 	Buffered   int64             `json:"buffered"`
 	LatenessMS int64             `json:"lateness_ms"`
 	Workers    int               `json:"workers"`
+	Total      int64             `json:"total"`   // schedules that there are
+	Partial    bool              `json:"partial"` // schedules has only those that fire next
 	Schedules  []topScheduleJSON `json:"schedules"`
 }
 
@@ -119,7 +123,7 @@ func (s *session) topOnce(m *top.Model, source *topSource, f *topFlags) error {
 	in := s.location(time.UTC)
 	data := topJSON{Now: iso(snapshot.Now, in), NowMS: millis(snapshot.Now), AheadMS: snapshot.Ahead.Milliseconds(), Active: snapshot.Active,
 		Paused: snapshot.Paused, Disabled: snapshot.Disabled, Due: snapshot.Due, Claimed: snapshot.Claimed, Open: snapshot.Open, Buffered: snapshot.Buffered,
-		LatenessMS: snapshot.Lateness.Milliseconds(), Workers: len(snapshot.Workers), Schedules: []topScheduleJSON{}}
+		LatenessMS: snapshot.Lateness.Milliseconds(), Workers: len(snapshot.Workers), Total: snapshot.Total, Partial: snapshot.Partial, Schedules: []topScheduleJSON{}}
 	v := view{table: func(w io.Writer) { fmt.Fprintln(w, m.Frame()) }}
 	for _, e := range snapshot.Schedules {
 		data.Schedules = append(data.Schedules, topScheduleJSON{e.ID, e.State, e.When, iso(e.Next, in), e.Last, e.Error, e.Fails})
@@ -128,24 +132,6 @@ func (s *session) topOnce(m *top.Model, source *topSource, f *topFlags) error {
 	v.data = data
 	return s.emit(v)
 }
-
-// A topSource reads the stores of a session.
-type topSource struct {
-	s *session
-	// Reading and acting may overlap: top calls each from a goroutine.
-	mu sync.Mutex
-	// The list of schedules is the costly part: it is read less often the
-	// longer it takes.
-	schedules []top.Schedule
-	entries   map[string]schedule.Entry
-	fired     int64
-	partial   bool
-	listed    time.Time // when; zero: never
-	listing   time.Duration
-}
-
-// maxTop bounds how many schedules top lists.
-const maxTop = 2000
 
 // Read takes a snapshot.
 func (t *topSource) Read(ctx context.Context) (top.Snapshot, error) {
@@ -174,7 +160,7 @@ func (t *topSource) read(ctx context.Context) (top.Snapshot, error) {
 		return top.Snapshot{}, err
 	}
 	out := top.Snapshot{Where: visible(s.address), Now: stats.Now, Ahead: middle.Sub(stats.Now), Active: stats.Active, Paused: stats.Paused,
-		Disabled: stats.Disabled, Due: stats.Due, Claimed: stats.Claimed, Open: stats.Open, Buffered: stats.Buffered, Lateness: max(0, stats.Lateness)}
+		Total: stats.Total, Disabled: stats.Disabled, Due: stats.Due, Claimed: stats.Claimed, Open: stats.Open, Buffered: stats.Buffered, Lateness: max(0, stats.Lateness)}
 	for _, m := range members {
 		out.Workers = append(out.Workers, top.Worker{ID: visible(m.ID), Host: visible(m.Host), Queues: visible(weights(m.Queues)), Version: visible(m.Version),
 			Claims: m.Claims, Types: len(m.Types), Seen: m.Seen})
@@ -188,41 +174,12 @@ func (t *topSource) read(ctx context.Context) (top.Snapshot, error) {
 			out.Leases = append(out.Leases, top.Lease{Name: visible(l.Name), Owner: visible(l.Owner), Token: l.Token.String(), Until: l.Until})
 		}
 	}
-	if err := t.list(stats.Now); err != nil {
+	if err := t.list(ctx, stats); err != nil {
 		return top.Snapshot{}, err
 	}
 	out.Schedules, out.Fired, out.Partial = t.schedules, t.fired, t.partial
 	out.Runs, err = t.runs()
 	return out, err
-}
-
-// list reads the schedules, unless that was done a short while ago.
-func (t *topSource) list(now time.Time) error {
-	started := t.s.env.Now()
-	if !t.listed.IsZero() && started.Sub(t.listed) < 10*t.listing {
-		return nil
-	}
-	schedules, entries, fired := []top.Schedule{}, map[string]schedule.Entry{}, int64(0)
-	t.partial = false
-	err := t.s.pages(schedule.ListOptions{}, func(page []schedule.Entry) (bool, error) {
-		for _, e := range page {
-			if len(schedules) == maxTop {
-				t.partial = true
-				return false, nil
-			}
-			schedules, fired = append(schedules, t.row(e, now)), fired+e.Status.Fired
-			e.Schedule.Payload, e.Schedule.Metadata = nil, nil
-			entries[string(e.Schedule.ID)] = e
-		}
-		return true, nil
-	})
-	if err != nil {
-		return err
-	}
-	t.schedules, t.entries, t.fired = schedules, entries, fired
-	t.listed = t.s.env.Now()
-	t.listing = t.listed.Sub(started)
-	return nil
 }
 
 func (t *topSource) row(e schedule.Entry, now time.Time) top.Schedule {
@@ -242,9 +199,11 @@ const topRuns = 50
 // runs are the last ones of the schedules that ran last.
 func (t *topSource) runs() ([]top.Run, error) {
 	var ran []schedule.Entry
-	for _, e := range t.entries {
-		if e.Status.RunCount > 0 {
-			ran = append(ran, e)
+	for _, entries := range []map[schedule.ID]schedule.Entry{t.entries, t.left} {
+		for _, e := range entries {
+			if e.Status.RunCount > 0 {
+				ran = append(ran, e)
+			}
 		}
 	}
 	var out []top.Run

@@ -127,7 +127,7 @@ func (m *Model) tabs() line {
 			fmt.Fprintf(&b, "   /%s", m.filter)
 		}
 		if m.snapshot.Partial {
-			b.WriteString("   not all schedules are listed")
+			fmt.Fprintf(&b, "   next %d of %d", len(m.snapshot.Schedules), m.snapshot.Total)
 		}
 	}
 	return line{b.String(), dim}

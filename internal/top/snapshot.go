@@ -36,8 +36,9 @@ type Snapshot struct {
 	Open      int64
 	Buffered  int64
 	Lateness  time.Duration // of the oldest unclaimed due time
-	Fired     int64         // by all schedules that are listed, ever; for the rate
-	Partial   bool          // not all schedules are listed
+	Fired     int64         // by the schedules that are listed, since some time; for the rate
+	Total     int64         // schedules that there are
+	Partial   bool          // only those that fire next are listed
 	Schedules []Schedule
 	Workers   []Worker
 	Leases    []Lease

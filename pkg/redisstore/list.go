@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -23,12 +24,9 @@ const (
 // List returns one page in ascending order of ID. When few schedules match, a
 // page may hold fewer than options.Limit entries and still have a Next.
 func (s *Store) List(ctx context.Context, options schedule.ListOptions) (schedule.Page, error) {
-	if options.Limit < 0 || options.Limit > maxPage {
-		return schedule.Page{}, &schedule.FieldError{Field: "limit", Value: strconv.Itoa(options.Limit),
-			Allowed: "0 (" + strconv.Itoa(defaultPage) + ") to " + strconv.Itoa(maxPage)}
-	}
-	if options.Limit == 0 {
-		options.Limit = defaultPage
+	var err error
+	if options.Limit, err = pageLimit(options.Limit); err != nil {
+		return schedule.Page{}, err
 	}
 	l, err := s.peek(ctx)
 	if err != nil {
@@ -140,4 +138,61 @@ func (s *Store) listIDs(ctx context.Context, l *layout, prefix string, cursor sc
 	}
 	slices.Sort(ids)
 	return ids[:min(len(ids), size)], nil
+}
+
+// Soonest returns the schedules that the index of due times names first, in the
+// order of their next scheduled times: those that are due, are claimed or fire
+// next. Paused and disabled ones and those that are completed or wait for a run
+// are not among them, unless a pause ends by itself. Limit is as in
+// [schedule.ListOptions]. The cost depends on the limit, not on how many
+// schedules there are.
+func (s *Store) Soonest(ctx context.Context, limit int) ([]schedule.Entry, error) {
+	limit, err := pageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.peek(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pipe := s.client.Pipeline()
+	firsts := make([]*redis.ZSliceCmd, len(l.keys))
+	for shard := range l.keys {
+		firsts[shard] = pipe.ZRangeWithScores(ctx, l.keys[shard][keyDue], 0, int64(limit)-1)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, wrap("list the soonest schedules", err)
+	}
+	var due []redis.Z
+	for _, first := range firsts {
+		due = append(due, first.Val()...)
+	}
+	slices.SortStableFunc(due, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
+	var ids []schedule.ID
+	for _, z := range due[:min(len(due), limit)] {
+		if id, ok := z.Member.(string); ok {
+			ids = append(ids, schedule.ID(id))
+		}
+	}
+	found, err := s.getMany(ctx, "list the soonest schedules", ids)
+	if err != nil {
+		return nil, err
+	}
+	entries := slices.Collect(maps.Values(found))
+	slices.SortFunc(entries, func(a, b schedule.Entry) int {
+		return cmp.Or(a.Status.NextAt.Compare(b.Status.NextAt), cmp.Compare(a.Schedule.ID, b.Schedule.ID))
+	})
+	return entries, nil
+}
+
+// pageLimit checks a limit, 0 being the default.
+func pageLimit(limit int) (int, error) {
+	if limit < 0 || limit > maxPage {
+		return 0, &schedule.FieldError{Field: "limit", Value: strconv.Itoa(limit),
+			Allowed: "0 (" + strconv.Itoa(defaultPage) + ") to " + strconv.Itoa(maxPage)}
+	}
+	if limit == 0 {
+		return defaultPage, nil
+	}
+	return limit, nil
 }
