@@ -380,7 +380,12 @@ func (c *checker) checkCounters() {
 			c.report("meta counts %d %s, there are %d", got, name, count)
 		}
 	}
-	if granted, _ := strconv.ParseInt(c.meta["token"], 10, 64); granted < last {
+	text, stored := c.meta["token"]
+	granted, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case stored && (err != nil || granted < 0 || granted > lastToken):
+		c.report("meta holds the token %.40q, which is none: nothing can be claimed or begun", text)
+	case granted < last:
 		c.report("token %d was granted, meta knows %d", last, granted)
 	}
 }

@@ -52,6 +52,7 @@ type Repair struct {
 	cursor   uint64   // of a scan
 	name     string   // of the index of names
 	counted  string   // the schedule that the recount of states has come to
+	newest   int64    // the largest token that the shard's records hold; -1: that was dealt with
 	pending  []string // scanned and not looked at; with hashes a value follows each
 	ledger   ledgerCount
 	suspects map[string]bool // schedules whose counts may be off
@@ -158,6 +159,8 @@ func (r *Repair) Step(ctx context.Context) (RepairStep, error) {
 		return r.look(ctx, l, parts[r.part])
 	case len(r.suspects) > 0:
 		return r.recount(ctx, l)
+	case r.newest >= 0:
+		return r.token(ctx, l)
 	}
 	return r.recountSchedules(ctx, l)
 }
@@ -242,8 +245,32 @@ func evens(entries []string) []any {
 func (r *Repair) firings(ctx context.Context, l *layout, entries []string) (reply, error) {
 	for i := 0; i+1 < len(entries); i += 2 {
 		r.ledger.add(entries[i], entries[i+1])
+		f := fieldReader{rest: entries[i+1]}
+		_, _, token := f.text(), f.number(), f.number() // state, attempt
+		r.sawToken(token)
 	}
 	return r.audits(ctx, l, entries)
+}
+
+// lastToken is the largest token that scripts can count with.
+const lastToken = 1<<53 - 1
+
+// sawToken notes a token that is in use. Larger ones were never granted.
+func (r *Repair) sawToken(token int64) {
+	if token <= lastToken {
+		r.newest = max(r.newest, token)
+	}
+}
+
+// token repairs the last granted token of a shard.
+func (r *Repair) token(ctx context.Context, l *layout) (RepairStep, error) {
+	answer, err := r.run(ctx, lua.RepairToken, l, r.newest)
+	if err != nil {
+		return RepairStep{}, err
+	}
+	r.newest = -1
+	found, err := repaired(&answer, 0)
+	return RepairStep{Looked: 1, Repaired: found}, err
 }
 
 func (r *Repair) audits(ctx context.Context, l *layout, entries []string) (reply, error) {
@@ -285,6 +312,7 @@ func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (re
 		if err != nil {
 			continue // Check says so
 		}
+		r.sawToken(max(record.token, record.generation))
 		if seen := r.ledger.schedules[id]; seen.open != record.open || seen.buffered != record.buffered {
 			r.suspect(id)
 		}

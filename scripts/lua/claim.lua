@@ -26,6 +26,7 @@
 -- @include lib/event.lua
 -- @include lib/count.lua
 -- @include lib/state.lua
+-- @include lib/token.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua
@@ -76,7 +77,7 @@ for _, id in ipairs(ids) do
 end
 load_firings(wanted)
 load_open_lists(ids)
-local token = #ids > 0 and grant_tokens(#ids)
+local token = #ids > 0 and tokens.grant(#ids)
 for _, id in ipairs(ids) do
   local r = schedules[id]
   if r then end_term(r) end

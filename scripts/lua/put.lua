@@ -43,6 +43,7 @@
 -- @include lib/event.lua
 -- @include lib/count.lua
 -- @include lib/state.lua
+-- @include lib/token.lua
 -- @include lib/verdict.lua
 -- @include lib/open.lua
 -- @include lib/run.lua

@@ -8,4 +8,5 @@ var (
 	RepairFirings    = load("repair_firings")
 	RepairRequests   = load("repair_requests")
 	RepairSchedules  = load("repair_schedules")
+	RepairToken      = load("repair_token")
 )

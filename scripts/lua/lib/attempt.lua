@@ -34,7 +34,7 @@ local function busy_for(c, r, firing)
 end
 
 local function start(c, r, firing)
-  firing.state, firing.attempt, firing.token, firing.owner = RUNNING, firing.attempt + 1, grant_tokens(1), c.owner
+  firing.state, firing.attempt, firing.token, firing.owner = RUNNING, firing.attempt + 1, tokens.grant(1), c.owner
   firing.worker, firing.lease_ms, firing.begun_ms, firing.flags = c.worker, now_ms + c.lease_ms, now_ms, firing.flags % TASK_OWED
   put_firing(c.id, firing, firing.lease_ms + c.lease_ms)
   if c.at_ms == r.next_ms then advance(r, c.at_ms, FIRED, 0) end

@@ -3,7 +3,7 @@
 local function new_schedule(id)
   local r = {
     id = id, policy = 0, version = 0, next_ms = 0, not_before_ms = 0, high_water_ms = 0, token = NO_TOKEN,
-    generation = decimal(grant_tokens(1)), open = 0, buffered = 0, fired = 0, range = "", queue = "", cold_text = "",
+    generation = decimal(tokens.grant(1)), open = 0, buffered = 0, fired = 0, range = "", queue = "", cold_text = "",
   }
   schedules[id] = r
   if unreadable[id] then -- what its lists name is of another generation

@@ -60,11 +60,3 @@ local function write_moves()
   if n > 0 then redis.call("ZADD", DUE, unpack(scores)) end
   write_counts()
 end
-
--- grant_tokens returns the first of n tokens: larger than all before it, and
--- larger than those of a server that lost its memory.
-local function grant_tokens(n)
-  local first = math.max(tonumber(redis.call("HGET", META, "token") or "0") + 1, now_ms * 1000)
-  redis.call("HSET", META, "token", decimal(first + n - 1))
-  return first
-end

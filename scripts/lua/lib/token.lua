@@ -1,0 +1,24 @@
+-- Tokens. The field token of meta is the last that was granted. Above 2 ^ 53 - 1
+-- numbers have gaps.
+local tokens = { last = 2 ^ 53 - 1 }
+
+-- tokens.granted returns the last token that was granted, nil and the text of
+-- the field when that cannot be one.
+function tokens.granted()
+  local text = redis.call("HGET", META, "token") or "0"
+  local token = number_of[text]
+  if token and token >= 0 and token <= tokens.last then return token end
+  return nil, text
+end
+
+-- tokens.grant returns the first of n tokens: larger than all before it, and
+-- larger than those of a server that lost its memory.
+function tokens.grant(n)
+  local granted, text = tokens.granted()
+  if not granted or granted + n > tokens.last then
+    error("field token of " .. META .. " is '" .. string.sub(text or decimal(granted), 1, 40) .. "', which lets no token follow; doctor --fix repairs it")
+  end
+  local first = math.max(granted + 1, now_ms * 1000)
+  redis.call("HSET", META, "token", decimal(first + n - 1))
+  return first
+end
