@@ -29,7 +29,7 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 	request.Firing = request.Firing.WithoutRedrives()
 	f := s.firings[request.Firing]
 	if f == nil {
-		if answer := r.unknownFiring(request.Firing, key); answer != claim.BeginRun {
+		if answer := r.unknownFiring(request.Firing, key, now); answer != claim.BeginRun {
 			return claim.BeginResult{Answer: answer}, nil
 		}
 		// The store lost what it knew of this firing, the queue did not: adopt it.
@@ -39,16 +39,17 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 }
 
 // unknownFiring answers for a firing that is not in the ledger: BeginRun when
-// it is exactly the pending scheduled time. Adopting a later one would settle
-// those in between unseen.
-func (r *record) unknownFiring(id claim.FiringID, key claim.Firing) claim.Answer {
+// it is exactly the pending scheduled time, and that is due. Adopting a later
+// one would settle those in between unseen, and nobody enqueues one that is not
+// due: its task is forged.
+func (r *record) unknownFiring(id claim.FiringID, key claim.Firing, now time.Time) claim.Answer {
 	switch {
 	case key.Kind != claim.KindScheduled, !key.ScheduledAt.After(r.hwm), key.ScheduledAt.Before(r.next):
 		if r.last.Firing == id && r.last.Outcome == claim.OutcomeCancelled {
 			return claim.BeginCancelled
 		}
 		return claim.BeginSettled
-	case key.ScheduledAt.After(r.next):
+	case key.ScheduledAt.After(r.next), key.ScheduledAt.After(now):
 		return claim.BeginEarly
 	}
 	return claim.BeginRun
@@ -220,8 +221,8 @@ func (d *data) remember(request claim.FinishRequest, now time.Time) *firing {
 	forgot := err == nil && r != nil && r.generation == key.Generation &&
 		request.Outcome == claim.OutcomeSucceeded && !request.HandBack && int64(request.Run.Token) > r.generation
 	switch {
-	case !forgot, f != nil && request.Run.Token <= f.token, f == nil && r.unknownFiring(id, key) != claim.BeginRun:
-		return f
+	case !forgot, f != nil && request.Run.Token <= f.token, f == nil && r.unknownFiring(id, key, key.ScheduledAt) != claim.BeginRun:
+		return f // it was due: it ran
 	case f == nil:
 		f = d.openFiring(r, &firing{id: id, state: claim.FiringEnqueued, openedAt: now})
 	}

@@ -179,7 +179,10 @@ func beginEarly(e *env) {
 	generation := e.status("a").Generation
 	future := claim.ScheduledFiring("a", generation, slot(2))
 	e.begins(future, "one", claim.BeginEarly)
+	pending := claim.ScheduledFiring("a", generation, slot(1)) // nobody enqueues it before it is due
+	e.begins(pending, "one", claim.BeginEarly)
 	want(e, "Open", e.status("a").Open, 0)
+	want(e, "NextAt", e.status("a").NextAt, slot(1))
 	e.fireNext()
 	e.fireNext()
 	e.runToEnd(future, claim.OutcomeSucceeded)
@@ -188,9 +191,9 @@ func beginEarly(e *env) {
 func beginAdopts(e *env) {
 	e.put(every("a"))
 	id := claim.ScheduledFiring("a", e.status("a").Generation, slot(1))
+	e.advance(period)
 	e.runToEnd(id, claim.OutcomeSucceeded) // the store lost the claim, the queue kept the task
 	e.verdicts("a", span(1, 0, 1, 1))
-	e.advance(period)
 	c := e.claimOne(claim.ClaimAdvance)
 	e.completes(decided(c, claim.DecideAdvance), claim.CompleteOK)
 	e.begins(id, "again", claim.BeginSettled)
@@ -231,7 +234,7 @@ func beginMostOnceRetry(e *env) {
 }
 
 func beginBadID(e *env) {
-	for _, id := range []claim.FiringID{"", "a", "a:1", "a:x:5", "a b:1:5", "a:1:m", "a:1:b5", "a:1:-5"} {
+	for _, id := range []claim.FiringID{"", "a", "a:1", "a:x:5", "a b:1:5", "a:1:m", "a:1:b5", "a:1:-5", "a:-1:5"} {
 		_, err := e.Ledger.Begin(e.Context(), claim.BeginRequest{Firing: id, Owner: "one", Lease: runLease})
 		wantField(e, "Begin of "+string(id), err, "firing")
 	}

@@ -117,7 +117,7 @@ func parseFiring(s string) (Firing, bool) {
 		return fail()
 	}
 	generation, err := strconv.ParseInt(parts[1], 10, 64)
-	if err != nil {
+	if err != nil || generation < 0 {
 		return fail()
 	}
 	f := Firing{Schedule: schedule.ID(parts[0]), Generation: generation}

@@ -2,14 +2,17 @@ package handler
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/queue"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
@@ -91,6 +94,39 @@ func TestLogWritesOneLine(t *testing.T) {
 		if _, err := NewLog(options); !errors.As(err, &field) {
 			t.Errorf("NewLog = %v, want a FieldError", err)
 		}
+	}
+}
+
+// A handler that enqueues a task with the headers of its own: that task is not
+// the firing's, and must not use its idempotency key.
+func TestHeadersThatWereHandedOnAreNoFiring(t *testing.T) {
+	client := redistest.InMemory(t).Client()
+	var log bytes.Buffer
+	h, err := NewLog(LogOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	server := asynq.NewServerFromRedisClient(client, asynq.Config{Concurrency: 1, Logger: queue.NewAsynqLogger(nil), TaskCheckInterval: 10 * time.Millisecond})
+	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		err := h.ProcessTask(ctx, task)
+		ended <- err
+		return err
+	})); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"follow-up", testFiring} {
+		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(taskOf(t, []byte("x")), asynq.TaskID(id)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	server.Shutdown()
+	first, second, _ := strings.Cut(log.String(), "\n")
+	if !strings.Contains(first, "firing=follow-up") || strings.Contains(first, "nightly") || !strings.Contains(second, "firing="+testFiring) {
+		t.Errorf("logged %q and %q, want the ID of the follow-up and then the firing", first, second)
 	}
 }
 

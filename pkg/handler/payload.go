@@ -11,6 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/queue"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
@@ -59,14 +60,15 @@ func timeoutOf(field, text string, otherwise time.Duration) (time.Duration, erro
 // firingOf returns what is known of the firing, and its idempotency key. A task
 // that belongs to no schedule has its task ID as the key.
 func firingOf(ctx context.Context, task *asynq.Task) (queue.Firing, string) {
+	id, known := asynq.GetTaskID(ctx)
 	firing, ok := queue.FiringFrom(ctx)
 	if !ok {
 		firing, ok = queue.FiringOf(task)
+		ok = ok && (!known || claim.FiringID(id).WithoutRedrives() == firing.ID) // headers may be another task's, handed on
 	}
 	if ok {
 		return firing, string(firing.ID)
 	}
-	id, _ := asynq.GetTaskID(ctx)
 	return queue.Firing{}, id
 }
 

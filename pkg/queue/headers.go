@@ -25,6 +25,10 @@ const (
 	HeaderMaxRetry    = "Belfry-Max-Retry"    // max_retry of the definition, decimal; asynq itself gets at least 1
 )
 
+// mostRetries bounds what a header says: far beyond what a definition may, and
+// safe to count on from.
+const mostRetries = 1 << 20
+
 // headerPrefix is reserved; headers of users must not start with it.
 const headerPrefix = "Belfry-"
 
@@ -86,7 +90,7 @@ func readHeaders(headers map[string]string) (meta, bool, error) {
 		m.effect = schedule.AtMostOnce
 	}
 	if n, err := strconv.Atoi(headers[HeaderMaxRetry]); err == nil && n >= 0 {
-		m.maxRetry = n
+		m.maxRetry = min(n, mostRetries)
 	}
 	return m, true, nil
 }

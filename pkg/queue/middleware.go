@@ -102,11 +102,13 @@ func NewMiddleware(options MiddlewareOptions) (*Middleware, error) {
 }
 
 // Wrap returns a handler that runs next for tasks that may run, and for tasks
-// that are no firings as if it were not there.
+// that are no firings as if it were not there. A task with the headers of a
+// firing whose ID is not the firing's is none: a handler that hands its headers
+// on to the tasks that it enqueues makes such.
 func (m *Middleware) Wrap(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		meta, ok, err := readHeaders(task.Headers())
-		if !ok {
+		if !ok || err == nil && !taskOf(ctx, meta.firing.ID) {
 			return next.ProcessTask(ctx, task)
 		}
 		if err != nil {
@@ -120,6 +122,13 @@ func (m *Middleware) Wrap(next asynq.Handler) asynq.Handler {
 		}
 		return m.process(ctx, next, d)
 	})
+}
+
+// taskOf reports whether asynq delivers a task of the firing with this context:
+// its first one, or one of its re-drives.
+func taskOf(ctx context.Context, firing claim.FiringID) bool {
+	id, ok := asynq.GetTaskID(ctx)
+	return !ok || claim.FiringID(id).WithoutRedrives() == firing
 }
 
 // A delivery is one delivery of a task by asynq.

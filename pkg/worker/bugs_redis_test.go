@@ -27,8 +27,9 @@ type realWorker struct {
 	done chan error
 }
 
-// startReal starts a worker with n schedules of one second on the client.
-func startReal(t *testing.T, client *redis.Client, n int) *realWorker {
+// startReal starts a worker with n schedules of one second on the client, after
+// what prepare does to it.
+func startReal(t *testing.T, client *redis.Client, n int, prepare ...func(*worker.Worker)) *realWorker {
 	t.Helper()
 	namespace := redistest.Namespace()
 	store, err := redisstore.New(client, redisstore.Options{Namespace: namespace})
@@ -45,6 +46,9 @@ func startReal(t *testing.T, client *redis.Client, n int) *realWorker {
 	})
 	for _, name := range names(n) {
 		w.rig.put(name, "1s", "test")
+	}
+	for _, f := range prepare {
+		f(w.Worker)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.stop = cancel

@@ -9,7 +9,7 @@
 --
 -- Returns  for each call {answer, token, attempt, wait_ms, released}
 --          RUN run it; SETTLED, UNKNOWN acknowledge the task and do not; CANCELLED, GONE delete the task; BUSY another
---          attempt has a live lease, come back after wait_ms; EARLY not known yet, come back later
+--          attempt has a live lease, come back after wait_ms; EARLY not known or not due yet, come back later
 -- Resend   the same owner gets its live grant back; what the first call cancelled answers CANCELLED until another run of
 --          the schedule ends, and then SETTLED, as what it closed as unknown does
 -- Writes   st, fir, aud, out, meta; due, opn, buf, bf, bfq, evt, the run log when it closes a firing
