@@ -152,8 +152,9 @@ func (s *sweep) look(ctx context.Context, f claim.OpenFiring) (decision, error) 
 
 // orphaned reports whether nobody has been running the active task for
 // LostAfter. asynq recovers the task of a dead worker within two minutes, but
-// not one without a lease of its own. For a firing that never began here, the
-// time counts from when this process first saw it so.
+// not one without a lease of its own. For a firing that never began here, and
+// for the task of a re-drive, which may not be the one that began, the time
+// counts from when this process first saw it so.
 func (s *sweep) orphaned(f claim.OpenFiring, taskID string) (bool, error) {
 	working, err := s.working()
 	if err != nil {
@@ -164,7 +165,7 @@ func (s *sweep) orphaned(f claim.OpenFiring, taskID string) (bool, error) {
 		return false, nil
 	}
 	since := s.memory.first(taskID, s.batch.Now)
-	if f.State == claim.FiringRunning && f.LeaseUntil.Before(since) {
+	if f.State == claim.FiringRunning && f.Redrives == 0 && f.LeaseUntil.Before(since) {
 		since = f.LeaseUntil
 	}
 	return s.batch.Now.Sub(since) >= s.lostAfter, nil

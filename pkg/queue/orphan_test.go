@@ -57,6 +57,32 @@ func TestOrphanedTaskIsRedriven(t *testing.T) {
 	}
 }
 
+// The lease of an attempt that ended with an earlier task says nothing about the
+// task of a re-drive: one whose dequeue got no reply is active without a worker
+// until asynq takes it back, and must not be taken for lost at once.
+func TestRedrivenTaskIsGivenItsTime(t *testing.T) {
+	inBubble(t, definition(), func(b *bench) {
+		id := firingAt(1)
+		b.ledger.add(id, claim.FiringRunning, b.definition.Queue, func(f *claim.OpenFiring) {
+			f.Attempt, f.Token, f.Redrives, f.LeaseUntil = 1, 9, 3, time.Now().Add(-time.Hour)
+		})
+		if err := b.enqueuer.Push(b.t.Context(), Push{Firing: id, Redrives: 3, Definition: b.definition}); err != nil {
+			b.t.Fatal(err)
+		}
+		b.orphan(id.TaskID(3))
+		start := time.Now()
+		for time.Since(start) < 10*time.Minute {
+			if r := b.sweep(id); r.Lost > 0 {
+				break
+			}
+			time.Sleep(15 * time.Second)
+		}
+		if after := time.Since(start); after != 3*time.Minute {
+			b.t.Errorf("lost after %s, want 3 min", after)
+		}
+	})
+}
+
 // A plain consumer may run for long; its server says that it does.
 func TestRunningTaskOfAPlainServerIsLeftAlone(t *testing.T) {
 	inBubble(t, definition(func(d *schedule.Schedule) { d.Timeout = time.Hour }), func(b *bench) {

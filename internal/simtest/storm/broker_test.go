@@ -273,6 +273,11 @@ func (b *broker) snapshot() (restore func()) {
 		kept[key] = *t
 	}
 	return func() {
+		for _, key := range slices.Sorted(maps.Keys(b.tasks)) {
+			if _, ok := kept[key]; !ok {
+				b.sim.witness.lostTask(key)
+			}
+		}
 		b.tasks, b.waiting = map[string]*task{}, slices.Clone(waiting)
 		for key, t := range kept {
 			one := t

@@ -24,6 +24,11 @@ func regressions() []regression {
 		}), []uint64{1, 2, 3}},
 		// One of the drawn storms that found it.
 		{swarm(5053), []uint64{5053}},
+		// The dequeue of a third re-drive got no reply, and the auditor went by the
+		// lease of an attempt that was long over.
+		{swarm(7944), []uint64{7944}},
+		// A queue that goes back loses tasks too.
+		{swarm(7845), []uint64{7845}},
 	}
 }
 
