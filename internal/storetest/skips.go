@@ -14,6 +14,7 @@ var skipCases = []testCase{
 	{"a skip can be taken back", skipUndone},
 	{"it is too late to skip what is claimed or has its verdict", skipLate},
 	{"a skip comes before the overlap policy", skipBeforeOverlap},
+	{"a skip that is asked for while a claim waits for the overlap policy counts", skipWhileHeld},
 	{"a skip survives an edit and a pause", skipKept},
 	{"only scheduled times can be skipped, at most 100", skipRefused},
 	{"a skip of a time that is passed over is forgotten", skipPassed},
@@ -105,6 +106,33 @@ func skipBeforeOverlap(e *env) {
 	want(e, "Buffered", e.status("a").Buffered, 0)
 	e.runToEnd(first, claim.OutcomeSucceeded)
 	e.released()
+}
+
+// skipWhileHeld asks while a worker holds the claim: it decided before it could
+// know, and what it completes must not fire from the buffer, nor count as an overlap.
+func skipWhileHeld(e *env) {
+	e.needSkipper()
+	for _, policy := range []schedule.Overlap{schedule.OverlapSkip, schedule.OverlapBufferOne, schedule.OverlapBufferAll} {
+		id := schedule.ID("held-" + string(policy))
+		d := every(id, overlap(policy))
+		e.put(d)
+		first := e.fireNext()
+		e.advance(period)
+		c := e.claimOne(claim.ClaimOverlap)
+		e.must("Skip", e.Skipper.Skip(e.Context(), id, c.ScheduledAt))
+		e.completes(decided(c, claim.DecideOverlap), claim.CompleteOK)
+		e.skips(id)
+		want(e, "Buffered under "+string(policy), e.status(id).Buffered, 0)
+		e.runToEnd(first, claim.OutcomeSucceeded)
+		e.released()
+		e.begins(c.Firing(), "never", claim.BeginSettled)
+		ranges := e.status(id).Verdicts
+		if n := len(ranges); n != 2 || ranges[1].Verdict != schedule.VerdictSkipped || ranges[1].Count != 1 || !ranges[1].First.Equal(c.ScheduledAt) {
+			e.Errorf("verdicts under %s = %+v, want the second time skipped", policy, ranges)
+		}
+		want(e, "Fired under "+string(policy), e.status(id).Fired, 1)
+		e.remove(id)
+	}
 }
 
 func skipKept(e *env) {
