@@ -57,8 +57,8 @@ type SweepResult struct {
 	NextAudit time.Time // earliest audit time left in the shard; zero: none
 	Looked    int       // firings that were due for an audit
 	Left      int       // of those, left alone
-	Enqueued  int       // tasks that were owed, enqueued or found
-	Redriven  int       // lost tasks, enqueued again
+	Enqueued  int       // tasks that were owed, enqueued or found under the ID that they were to have: no re-drives
+	Redriven  int       // lost tasks, enqueued again under a new ID
 	Settled   int       // firings closed
 	Lost      int       // of those, given up after the last re-drive
 	Released  int       // buffered firings that became free

@@ -17,7 +17,8 @@ type Observer interface {
 	RunStarted(RunEvent)
 	// RunEnded tells that an attempt ended, and how it was reported.
 	RunEnded(RunEvent)
-	// Redriven tells that the auditor enqueued a lost task again.
+	// Redriven tells that the auditor enqueued a lost task again, under a new
+	// ID. A task that nobody is known to have enqueued is told by Enqueued.
 	Redriven(AuditEvent)
 	// Settled tells that the auditor closed a firing.
 	Settled(AuditEvent)
