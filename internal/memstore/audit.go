@@ -66,7 +66,7 @@ func (f *firing) describe(r *record) claim.OpenFiring {
 	}
 	return claim.OpenFiring{Firing: f.id, State: f.state, Position: position, Attempt: f.attempt,
 		Redrives: f.redrives, Token: f.token, LeaseUntil: f.leaseUntil, OpenedAt: f.openedAt,
-		Queue: f.queue, CancelWanted: f.cancel, TaskOwed: f.owed, Worker: f.worker}
+		Queue: f.queue, CancelWanted: f.cancel, CancelByHand: f.byHand, TaskOwed: f.owed, Worker: f.worker}
 }
 
 // Redrive raises the number of re-drives of a firing whose task is lost.

@@ -19,7 +19,7 @@ func open(shards int) storetest.Backend {
 		}
 		stores := func(s *memstore.Store) storetest.Stores {
 			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Waker: s, Roster: s,
-				Backfills: s, Skipper: s, Events: s, Firings: s, Check: s.Check, Calendars: s, Periodic: s.Periodic()}
+				Backfills: s, Skipper: s, Events: s, Firings: s, Cancels: s, Check: s.Check, Calendars: s, Periodic: s.Periodic()}
 		}
 		all := stores(store)
 		all.Peer = func(wall func() time.Time) storetest.Stores { return stores(store.Peer(wall)) }

@@ -40,16 +40,61 @@ func (d *data) wake() {
 }
 
 // Announce records the member as seen now.
-func (s *Store) Announce(ctx context.Context, member claim.Member) error {
+func (s *Store) Announce(ctx context.Context, member claim.Member) (claim.Drain, error) {
 	now, err := s.enter(ctx)
 	if err != nil {
-		return err
+		return claim.Drain{}, err
 	}
 	defer s.mu.Unlock()
-	member.Seen = now
+	member.Seen, member.Drain = now, claim.Drain{}
+	if before, ok := s.members[member.ID]; ok && before.Process() == member.Process() {
+		member.Drain = before.Drain
+	}
 	s.members[member.ID] = member
-	return nil
+	return member.Drain, nil
 }
+
+// Drain asks a member to take no new work.
+func (s *Store) Drain(ctx context.Context, member claim.Member, by, reason string) (claim.Drain, bool, error) {
+	now, err := s.enter(ctx)
+	if err != nil {
+		return claim.Drain{}, false, err
+	}
+	defer s.mu.Unlock()
+	known, ok := s.members[member.ID]
+	if !ok {
+		return claim.Drain{}, false, nil
+	}
+	wish := claim.Drain{Since: now, By: by, Reason: reason}
+	if known.Process() != member.Process() {
+		return wish, true, nil // that process has ended
+	}
+	if known.Drain.Wanted() {
+		wish.Since = known.Drain.Since
+	}
+	known.Drain = wish
+	s.members[member.ID] = known
+	s.wake()
+	return wish, true, nil
+}
+
+// Undrain takes Drain back.
+func (s *Store) Undrain(ctx context.Context, member claim.Member) (bool, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	known, ok := s.members[member.ID]
+	known.Drain = claim.Drain{}
+	if ok {
+		s.members[member.ID] = known
+		s.wake()
+	}
+	return ok, nil
+}
+
+// Heed is Wake: in memory there is one bell.
+func (s *Store) Heed(ctx context.Context) (<-chan struct{}, func() bool, error) { return s.Wake(ctx) }
 
 // Withdraw removes a member.
 func (s *Store) Withdraw(ctx context.Context, id string) error {

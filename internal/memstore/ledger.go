@@ -73,7 +73,11 @@ func (d *data) beginOpen(r *record, f *firing, request claim.BeginRequest, now t
 	}
 	if f.cancel {
 		r.passed(f)
-		_, released := d.settle(r, f, f.record(claim.OutcomeCancelled, "", now), request.KeepRuns, now)
+		text := ""
+		if f.byHand {
+			text = "cancelled by an operator"
+		}
+		_, released := d.settle(r, f, f.record(claim.OutcomeCancelled, text, now), request.KeepRuns, now)
 		return claim.BeginResult{Answer: claim.BeginCancelled, Released: released}
 	}
 	if r.overlap() == schedule.OverlapCancelOther {

@@ -92,7 +92,8 @@ type firing struct {
 	audit      time.Time // when the auditor looks at it
 	released   bool      // it was buffered; whoever closed the one before was told
 	reclaimed  bool      // claimed more than once: it may be in its queue already
-	cancel     bool      // a newer firing wants it to end
+	cancel     bool      // a newer firing wants it to end, or an operator
+	byHand     bool      // with cancel: an operator
 	owed       bool      // the task of its re-drive may not have been enqueued
 }
 

@@ -23,6 +23,8 @@ var leaseCases = []testCase{
 
 var fleetCases = []testCase{
 	{"members are those seen lately", rosterMembers},
+	{"a worker hears that it is to drain, until its process ends", rosterDrain},
+	{"drain and undrain are heeded", rosterHeed},
 	{"put, resume and trigger wake who sleeps", wakes},
 }
 
@@ -204,9 +206,9 @@ func rosterMembers(e *env) {
 	ctx := e.Context()
 	member := claim.Member{ID: "w1", Host: "h", PID: 7, Version: "v1", TimeZone: "tz", Queues: map[string]int{"default": 3},
 		Types: []string{"a", "b"}, Started: Epoch}
-	e.must("Announce", e.Roster.Announce(ctx, member))
+	e.announce(member)
 	e.advance(time.Minute)
-	e.must("Announce", e.Roster.Announce(ctx, claim.Member{ID: "w2"}))
+	e.announce(claim.Member{ID: "w2"})
 	members := func(maxAge time.Duration) []claim.Member {
 		e.Helper()
 		all, err := e.Roster.Members(ctx, maxAge)

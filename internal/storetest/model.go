@@ -70,7 +70,7 @@ func newTwin(t *testing.T, open Backend, seed uint64) *twin {
 	}
 	model := &env{T: t, clock: real.clock, shards: real.shards,
 		Stores: Stores{Catalog: store, Claims: store, Ledger: store, Leases: store.Leases(), Check: store.Check,
-			Backfills: store, Skipper: store, Events: store, Firings: store, Calendars: store, Periodic: store.Periodic()}}
+			Backfills: store, Skipper: store, Events: store, Firings: store, Cancels: store, Calendars: store, Periodic: store.Periodic()}}
 	w := &twin{t: t, random: rand.New(rand.NewPCG(seed, seed)), sides: [2]*env{model, real}}
 	for side := range w.sides {
 		w.cursors[side] = w.firstCursor(side)
@@ -89,7 +89,7 @@ func (w *twin) run() {
 		{12, (*twin).begin}, {12, (*twin).finish}, {3, (*twin).pulse}, {3, (*twin).mark}, {5, (*twin).audit},
 		{3, (*twin).redrive}, {3, (*twin).settle}, {3, (*twin).skip}, {2, (*twin).startBackfill}, {1, (*twin).haltBackfill},
 		{2, (*twin).dueBackfills}, {4, (*twin).stepBackfill}, {3, (*twin).calendar},
-		{1, (*twin).putMany}, {1, (*twin).list}, {2, (*twin).look}, {1, (*twin).repair}, {3, (*twin).lease}, {5, (*twin).periodic},
+		{4, (*twin).cancel}, {1, (*twin).putMany}, {1, (*twin).list}, {2, (*twin).look}, {1, (*twin).repair}, {3, (*twin).lease}, {5, (*twin).periodic},
 	}
 	total := 0
 	for _, operation := range operations {

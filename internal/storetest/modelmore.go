@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -162,8 +163,12 @@ func (w *twin) plainEvents(side int) string {
 	var texts []string
 	for _, e := range events {
 		detail := e.Detail
-		if e.Kind == schedule.EventTriggered || e.Kind == schedule.EventLost {
+		switch e.Kind {
+		case schedule.EventTriggered, schedule.EventLost:
 			detail = plain(claim.FiringID(detail))
+		case schedule.EventCancelAsked:
+			id, note, _ := strings.Cut(detail, " ")
+			detail = plain(claim.FiringID(id)) + " " + note
 		}
 		texts = append(texts, fmt.Sprintf("%s %s %s %q", short(e.At), e.Kind, e.Schedule, detail))
 	}

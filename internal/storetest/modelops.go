@@ -324,7 +324,9 @@ func (w *twin) finish() {
 		request.Run.Token += forgotten
 		got := e.finish(request)
 		log, err := e.Ledger.Runs(e.Context(), scheduleOf(run[side].Firing), 10)
-		e.must("Runs", err)
+		if !errors.Is(err, schedule.ErrNotFound) { // it may be deleted
+			e.must("Runs", err)
+		}
 		text := ""
 		for _, r := range log {
 			text += fmt.Sprintf(" %s:%s", plain(r.Firing), r.Outcome)
@@ -384,8 +386,8 @@ func (w *twin) audit() {
 		slices.SortFunc(found[side], func(a, b claim.OpenFiring) int { return cmp.Compare(plain(a.Firing), plain(b.Firing)) })
 		text := ""
 		for _, f := range found[side] {
-			text += fmt.Sprintf("[%s %s %s attempt %d redrives %d lease %s opened %s queue %s cancel %t owed %t ran %t]", plain(f.Firing), f.State,
-				f.Position, f.Attempt, f.Redrives, short(f.LeaseUntil), short(f.OpenedAt), f.Queue, f.CancelWanted, f.TaskOwed, f.Token != 0)
+			text += fmt.Sprintf("[%s %s %s attempt %d redrives %d lease %s opened %s queue %s cancel %t by hand %t owed %t ran %t]", plain(f.Firing), f.State,
+				f.Position, f.Attempt, f.Redrives, short(f.LeaseUntil), short(f.OpenedAt), f.Queue, f.CancelWanted, f.CancelByHand, f.TaskOwed, f.Token != 0)
 		}
 		return text + fmt.Sprint(plainReleased(e.rest))
 	})

@@ -35,6 +35,8 @@ type Stores struct {
 	Events    schedule.EventLog  // nil: events are not tested
 	Firings   claim.FiringReader // nil: looking at firings is not tested
 
+	Cancels claim.Canceller // nil: cancelling firings is not tested
+
 	Periodic claim.PeriodicStore // nil: the model leaves periodic tasks out; see Periodic
 
 	// Repair returns an error when it found something to repair. nil: there is
@@ -83,7 +85,7 @@ func Run(t *testing.T, open Backend) {
 		{"breaker", breakerCases}, {"begin", beginCases}, {"finish", finishCases},
 		{"calendar", calendarCases}, {"audit", auditCases}, {"lease", leaseCases}, {"fleet", fleetCases},
 		{"concurrency", concurrencyCases}, {"clock", clockCases},
-		{"backfill", backfillCases}, {"skip", skipCases}, {"event", eventCases}, {"look", lookCases},
+		{"backfill", backfillCases}, {"skip", skipCases}, {"event", eventCases}, {"look", lookCases}, {"cancel", cancelCases},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

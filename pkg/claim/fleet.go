@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -17,12 +18,22 @@ type Waker interface {
 
 // A Roster knows which workers are alive and what they serve.
 type Roster interface {
-	// Announce records the member as seen now.
-	Announce(ctx context.Context, member Member) error
+	// Announce records the member as seen now and returns what is wanted of it.
+	Announce(ctx context.Context, member Member) (Drain, error)
 	// Withdraw removes it; a member that ended is not missed.
 	Withdraw(ctx context.Context, id string) error
 	// Members returns those seen within maxAge and forgets older ones.
 	Members(ctx context.Context, maxAge time.Duration) ([]Member, error)
+	// Drain asks a member to take no new work, and returns since when it was
+	// asked. It hears of it when it announces itself next, or sooner, by Heed.
+	// The wish ends with the process of the member. False: there is no such
+	// member.
+	Drain(ctx context.Context, member Member, by, reason string) (Drain, bool, error)
+	// Undrain takes that back. False: there is no such member.
+	Undrain(ctx context.Context, member Member) (bool, error)
+	// Heed returns a channel that receives after Drain and Undrain of any
+	// member; otherwise it is as Waker.Wake.
+	Heed(ctx context.Context) (wake <-chan struct{}, healthy func() bool, err error)
 }
 
 // A Member is a worker of the fleet.
@@ -36,5 +47,42 @@ type Member struct {
 	Types    []string       `json:"types"`         // task types it has handlers for
 	Claims   bool           `json:"claims"`        // whether it claims due schedules
 	Started  time.Time      `json:"started_at"`
-	Seen     time.Time      `json:"seen_at"` // on the store's clock
+	State    MemberState    `json:"state,omitempty"`   // "" is MemberWorking
+	Running  int            `json:"running,omitempty"` // tasks, periodic tasks and groups that it runs
+	Seen     time.Time      `json:"seen_at"`           // on the store's clock
+	Drain    Drain          `json:"-"`                 // what is wanted of it; zero: nothing
+}
+
+// Process tells processes apart that announce themselves under one ID.
+func (m Member) Process() string { return strconv.FormatInt(m.Started.UnixMilli(), 10) }
+
+// MemberState is what a member does.
+type MemberState string
+
+// The states of a member.
+const (
+	MemberWorking  MemberState = "working"
+	MemberDraining MemberState = "draining" // it takes no new work and ends what it runs
+	MemberDrained  MemberState = "drained"  // it runs nothing
+)
+
+// A Drain is an operator's wish that a worker takes no new work. The zero Drain
+// is none.
+type Drain struct {
+	Since      time.Time // on the store's clock; zero: it is not wanted
+	By, Reason string
+}
+
+// Wanted reports whether there is such a wish.
+func (d Drain) Wanted() bool { return !d.Since.IsZero() }
+
+// String says who and why, "" when neither is known.
+func (d Drain) String() string {
+	switch {
+	case d.By == "":
+		return d.Reason
+	case d.Reason == "":
+		return "by " + d.By
+	}
+	return "by " + d.By + ": " + d.Reason
 }

@@ -55,7 +55,7 @@ type Answer string
 const (
 	BeginRun       Answer = "RUN"       // run it; BeginResult has token and attempt
 	BeginSettled   Answer = "SETTLED"   // it ended before: acknowledge the task, do not run
-	BeginCancelled Answer = "CANCELLED" // cancel_other ended it: delete its task, do not run
+	BeginCancelled Answer = "CANCELLED" // cancel_other or an operator ended it: delete its task, do not run
 	BeginGone      Answer = "GONE"      // the schedule was deleted: delete its task, do not run
 	BeginBusy      Answer = "BUSY"      // another attempt has a live lease: come back after Wait
 	BeginEarly     Answer = "EARLY"     // the store does not know this scheduled time yet, or it is not due: come back later
@@ -83,7 +83,7 @@ type Pulse string
 // The pulses.
 const (
 	PulseOK     Pulse = "OK"
-	PulseCancel Pulse = "CANCEL" // extended, but the run should end: cancel_other
+	PulseCancel Pulse = "CANCEL" // extended, but the run should end: cancel_other, or an operator
 	PulseLost   Pulse = "LOST"   // another owner, or settled: stop and do not report
 )
 
@@ -180,6 +180,7 @@ type OpenFiring struct {
 	OpenedAt     time.Time
 	Queue        string // where the task went, whatever was edited since
 	CancelWanted bool
+	CancelByHand bool // with CancelWanted: an operator wants it, not a newer firing
 	TaskOwed     bool // Redrive raised the number, and neither Mark nor Begin has shown since that its task was enqueued
 	Worker       string
 }

@@ -222,7 +222,7 @@ func TestARestoreNeedsAnEmptyNamespace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := other.Announce(t.Context(), claim.Member{ID: "w"}); err != nil {
+		if _, err := other.Announce(t.Context(), claim.Member{ID: "w"}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = other.Restore(t.Context(), bytes.NewReader(file), redisstore.RestoreOptions{Attempt: "x"})

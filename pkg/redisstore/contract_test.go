@@ -24,7 +24,7 @@ func open(backend redistest.Backend) storetest.Backend {
 				t.Fatal(err)
 			}
 			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Waker: s, Roster: s,
-				Backfills: s, Skipper: s, Events: s, Firings: s, Check: invariants(s), Calendars: s,
+				Backfills: s, Skipper: s, Events: s, Firings: s, Cancels: s, Check: invariants(s), Calendars: s,
 				Periodic: s.Periodic(), Repair: whole(s), Peer: stores}
 		}
 		return stores(nil)

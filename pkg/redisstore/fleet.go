@@ -88,18 +88,21 @@ func (w *waker) notify() {
 }
 
 // Announce records the member as seen now.
-func (s *Store) Announce(ctx context.Context, m claim.Member) error {
+func (s *Store) Announce(ctx context.Context, m claim.Member) (claim.Drain, error) {
 	const doing = "announce the worker"
 	if m.ID == "" {
-		return &schedule.FieldError{Field: "id", Allowed: "the ID of the worker"}
+		return claim.Drain{}, &schedule.FieldError{Field: "id", Allowed: "the ID of the worker"}
 	}
 	m.Seen = time.Time{}
 	text, err := json.Marshal(m)
 	if err != nil {
-		return wrap(doing, err)
+		return claim.Drain{}, wrap(doing, err)
 	}
-	_, err = s.run(ctx, doing, lua.Announce, []string{s.keys.workers(), s.keys.members()}, s.clock(m.ID, string(text))...)
-	return err
+	answer, err := s.run(ctx, doing, lua.Announce, s.keys.roster(), s.clock(m.ID, string(text), m.Process())...)
+	if err != nil {
+		return claim.Drain{}, err
+	}
+	return drainOf(m, answer.text(1)), answer.err
 }
 
 // Withdraw removes a member.
@@ -107,6 +110,7 @@ func (s *Store) Withdraw(ctx context.Context, id string) error {
 	pipe := s.client.TxPipeline()
 	pipe.ZRem(ctx, s.keys.workers(), id)
 	pipe.HDel(ctx, s.keys.members(), id)
+	pipe.HDel(ctx, s.keys.drains(), id)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return wrap("withdraw the worker", err)
 	}
@@ -116,17 +120,17 @@ func (s *Store) Withdraw(ctx context.Context, id string) error {
 // Members returns those seen within maxAge, by ID, and forgets older ones.
 func (s *Store) Members(ctx context.Context, maxAge time.Duration) ([]claim.Member, error) {
 	const doing = "list the workers"
-	answer, err := s.run(ctx, doing, lua.Members, []string{s.keys.workers(), s.keys.members()}, s.clock(maxAge.Milliseconds())...)
+	answer, err := s.run(ctx, doing, lua.Members, s.keys.roster(), s.clock(maxAge.Milliseconds())...)
 	if err != nil {
 		return nil, err
 	}
 	var members []claim.Member
-	for i := 0; i+1 < len(answer.values); i += 2 {
+	for i := 0; i+2 < len(answer.values); i += 3 {
 		var m claim.Member
 		if json.Unmarshal([]byte(answer.text(i)), &m) != nil || m.ID == "" {
 			continue // announced by a version that says it otherwise
 		}
-		m.Seen = answer.time(i + 1)
+		m.Seen, m.Drain = answer.time(i+1), drainOf(m, answer.text(i+2))
 		members = append(members, m)
 	}
 	slices.SortFunc(members, func(a, b claim.Member) int { return cmp.Compare(a.ID, b.ID) })

@@ -72,6 +72,12 @@ func (k keys) calendarChanges() string { return k.key(controlTag, "calq") }
 func (k keys) workers() string { return k.key(controlTag, "workers") }
 func (k keys) members() string { return k.key(controlTag, "members") }
 
+// drains holds which workers are to take no new work.
+func (k keys) drains() string { return k.key(controlTag, "drains") }
+
+// roster are the keys of announce and members.
+func (k keys) roster() []string { return []string{k.workers(), k.members(), k.drains()} }
+
 // periodic holds the periodic tasks, see scripts/lua/lib/periodic.lua.
 func (k keys) periodic() string { return k.key(controlTag, "periodic") }
 
@@ -86,6 +92,9 @@ func (k keys) wakeChannel() string { return "belfry:" + k.namespace + ":wake" }
 // periodicChannel carries a message when a periodic task was triggered or
 // resumed. It is apart from the other, which is busy.
 func (k keys) periodicChannel() string { return k.wakeChannel() + ":periodic" }
+
+// workersChannel carries a message when something is wanted of a worker.
+func (k keys) workersChannel() string { return k.wakeChannel() + ":workers" }
 
 // isReserved reports whether a queue of that name would share the hash tag of
 // a shard: what a failover loses of the queue must not be lost with the

@@ -37,6 +37,7 @@ const (
 	policyDelay     = 32
 	firingCancelBit = 2
 	firingOwedBit   = 8
+	firingHandBit   = 16
 	coldNumbers     = 17
 )
 

@@ -40,9 +40,9 @@ var resent = map[string]rule{
 	"backfill_start": {words: map[string]string{"OK": "KNOWN"}},
 	"backfill_step":  {words: map[string]string{"OK": "STALE"}},
 	"begin":          {words: map[string]string{"CANCELLED": "SETTLED", "UNKNOWN": "SETTLED"}},
-	"calendars":      {}, "calendars_done": {}, "claim": {hides: true},
+	"calendars":      {}, "calendars_done": {}, "cancel": {words: map[string]string{"CANCELLED": "CLOSED"}}, "claim": {hides: true},
 	"complete":  {words: map[string]string{"OK": "ALREADY", "STALE": "ALREADY"}}, // of a schedule that it completed
-	"configure": {},
+	"configure": {}, "drain": {},
 	"finish":    {words: map[string]string{"OK": "ALREADY", "DISABLED": "ALREADY"}},
 	"heartbeat": {}, "insist": {}, "lease_acquire": {}, "lease_lookup": {}, "lease_release": {number: true}, "lease_renew": {},
 	"look": {}, "mark": {}, "members": {}, "pause": {}, "periodic_claim": {},
@@ -309,7 +309,7 @@ func (w *witness) open(t *testing.T, now func() time.Time) storetest.Stores {
 			t.Fatal(err)
 		}
 		return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Roster: s, Check: invariants(s),
-			Backfills: s, Skipper: s, Events: s, Firings: s, Calendars: s, Periodic: s.Periodic(), Repair: whole(s), Peer: stores}
+			Backfills: s, Skipper: s, Events: s, Firings: s, Cancels: s, Calendars: s, Periodic: s.Periodic(), Repair: whole(s), Peer: stores}
 	}
 	return stores(nil)
 }

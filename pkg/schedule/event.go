@@ -19,7 +19,8 @@ const (
 	EventProbing         EventKind = "probing"   // its cool-down is over: one run decides
 	EventCompleted       EventKind = "completed" // nothing is left to fire
 	EventTriggered       EventKind = "triggered"
-	EventLost            EventKind = "lost" // a firing was given up after the last re-drive
+	EventLost            EventKind = "lost"         // a firing was given up after the last re-drive
+	EventCancelAsked     EventKind = "cancel_asked" // of a firing
 	EventSkipAsked       EventKind = "skip_asked"
 	EventSkipWithdrawn   EventKind = "skip_withdrawn"
 	EventBackfillStarted EventKind = "backfill_started"
@@ -29,7 +30,7 @@ const (
 
 // EventKinds are all kinds.
 var EventKinds = []EventKind{EventCreated, EventUpdated, EventRemoved, EventPaused, EventResumed, EventDisabled, EventProbing,
-	EventCompleted, EventTriggered, EventLost, EventSkipAsked, EventSkipWithdrawn, EventBackfillStarted, EventBackfillHalted,
+	EventCompleted, EventTriggered, EventLost, EventCancelAsked, EventSkipAsked, EventSkipWithdrawn, EventBackfillStarted, EventBackfillHalted,
 	EventBackfillEnded}
 
 // An Event is something that happened to a schedule. Single firings are told

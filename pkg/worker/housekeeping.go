@@ -76,7 +76,7 @@ func (h *housekeeping) stop() {
 func (w *Worker) announce(ctx context.Context, before bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, announceTime)
 	defer cancel()
-	err := w.store.Announce(ctx, w.member())
+	_, err := w.store.Announce(ctx, w.member())
 	if err == nil {
 		members, readErr := w.store.Members(ctx, memberAge)
 		if err = readErr; err == nil && w.scheduler != nil {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
 var scripts = map[string]*redis.Script{
 	"announce": Announce, "audit": Audit, "backfill_due": BackfillDue, "backfill_halt": BackfillHalt,
 	"backfill_start": BackfillStart, "backfill_step": BackfillStep, "look": Look, "begin": Begin, "calendars": Calendars, "calendars_done": CalendarsDone, "claim": Claim, "complete": Complete,
-	"configure": Configure, "finish": Finish, "heartbeat": Heartbeat, "insist": Insist, "lease_acquire": LeaseAcquire,
+	"cancel": Cancel, "configure": Configure, "drain": Drain, "finish": Finish, "heartbeat": Heartbeat, "insist": Insist, "lease_acquire": LeaseAcquire,
 	"lease_lookup": LeaseLookup, "lease_release": LeaseRelease, "lease_renew": LeaseRenew, "mark": Mark,
 	"members": Members, "pause": Pause, "put": Put, "read": Read, "redrive": Redrive, "release": Release,
 	"periodic_claim": PeriodicClaim, "periodic_complete": PeriodicComplete, "periodic_ensure": PeriodicEnsure,

@@ -26,7 +26,7 @@ for _, id in ipairs(ids) do
   if owed or firing and firing.state == INTENT then
     local r = get_schedule((split_firing(id)))
     if firing.state == INTENT then firing.state = ENQUEUED end
-    firing.flags = firing.flags % TASK_OWED
+    if owed then firing.flags = firing.flags - TASK_OWED end
     put_firing(id, firing, r and r.buffered > 0 and math.min(audit_ms, now_ms + WAITED_FOR_MS) or audit_ms)
   end
 end

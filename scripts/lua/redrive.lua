@@ -34,7 +34,7 @@ if firing.token ~= token or lives or firing.state == BUFFERED then return { "STA
 if firing.redrives == expected + 1 then return { "OK", firing.redrives } end
 if firing.redrives ~= expected then return { "STALE", firing.redrives } end
 firing.redrives = expected + 1
-firing.flags = firing.flags % TASK_OWED + TASK_OWED
+if not has_bit(firing.flags, TASK_OWED) then firing.flags = firing.flags + TASK_OWED end
 if firing.state == WAITING then firing.state = ENQUEUED end
 put_firing(id, firing, audit_ms)
 

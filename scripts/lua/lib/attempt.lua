@@ -5,7 +5,8 @@ local function answer(c, word, wait_ms) return { word, 0, 0, wait_ms or 0, c.rel
 
 local function close(c, r, firing, word, outcome)
   if c.at_ms == r.next_ms then advance(r, c.at_ms, FIRED, 0) end
-  end_run(r, c.id, firing, { outcome = outcome, keep = c.keep }, c.run_log)
+  local by_hand = outcome == "cancelled" and has_bit(firing.flags, runs.BY_HAND)
+  end_run(r, c.id, firing, { outcome = outcome, keep = c.keep, error = by_hand and "cancelled by an operator" }, c.run_log)
   close_firing(r, c.id, firing, outcome, c.released)
   return answer(c, word)
 end
@@ -36,7 +37,8 @@ end
 
 local function start(c, r, firing)
   firing.state, firing.attempt, firing.token, firing.owner = RUNNING, firing.attempt + 1, tokens.grant(1), c.owner
-  firing.worker, firing.lease_ms, firing.begun_ms, firing.flags = c.worker, now_ms + c.lease_ms, now_ms, firing.flags % TASK_OWED
+  firing.worker, firing.lease_ms, firing.begun_ms = c.worker, now_ms + c.lease_ms, now_ms
+  if has_bit(firing.flags, TASK_OWED) then firing.flags = firing.flags - TASK_OWED end
   put_firing(c.id, firing, firing.lease_ms + c.lease_ms)
   if c.at_ms == r.next_ms then advance(r, c.at_ms, FIRED, 0) end
   runs.begin(r, c.id, firing)

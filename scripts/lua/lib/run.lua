@@ -7,6 +7,10 @@
 -- after write_all.
 local runs = { notes = {}, changed = {}, logged = {} }
 
+-- BY_HAND is a bit of a firing's flags, set with CANCEL_ASKED when an operator
+-- asked for its end and not a newer firing.
+runs.BY_HAND = 16
+
 function runs.get(field)
   if runs.notes[field] == nil then runs.notes[field] = redis.call("HGET", OUTCOME, field) end
   return runs.notes[field]

@@ -29,7 +29,7 @@ local ALLOW, SKIP_OVERLAP, BUFFER_ONE, BUFFER_ALL, CANCEL_OTHER = 0, 1, 2, 3, 4
 local HAS_SKIPS, USES_CALENDAR, HAS_DELAY = 8, 16, 32
 -- States of a firing.
 local INTENT, ENQUEUED, RUNNING, WAITING, BUFFERED = "I", "E", "R", "W", "B"
--- Bits of a firing's flags; TASK_OWED is the highest, so that "% TASK_OWED" takes it off.
+-- Bits of a firing's flags; one more is in lib/run.lua, since a script has 200 local names.
 local RELEASED, CANCEL_ASKED, CLAIMED_AGAIN, TASK_OWED = 1, 2, 4, 8
 local NO_TOKEN = "0" -- of a schedule that nobody has claimed
 -- Verdicts that scripts give by themselves.
