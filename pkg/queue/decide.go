@@ -67,7 +67,7 @@ func decideSeen(f claim.OpenFiring, task seen, orphaned bool) decision {
 	case task.exists && !task.stub && task.info.State == asynq.TaskStateCompleted:
 		return decision{doSettle, claim.OutcomeSucceeded, "its task is completed"}
 	case f.CancelWanted:
-		return decideCancelled(task, orphaned)
+		return decideCancelled(f, task, orphaned)
 	case !task.exists:
 		return decision{what: doRedrive, reason: "its task is missing"}
 	case task.stub:
@@ -89,9 +89,12 @@ func decideSeen(f claim.OpenFiring, task seen, orphaned bool) decision {
 	}
 }
 
-// decideCancelled is for a firing that cancel_other ended.
-func decideCancelled(task seen, orphaned bool) decision {
-	const reason = "cancelled by a newer firing"
+// decideCancelled is for a firing that cancel_other or an operator ended.
+func decideCancelled(f claim.OpenFiring, task seen, orphaned bool) decision {
+	reason := "cancelled by a newer firing"
+	if f.CancelByHand {
+		reason = "cancelled by an operator"
+	}
 	switch {
 	case !task.exists, task.stub, orphaned, task.info.State == asynq.TaskStateArchived:
 		return decision{doSettle, claim.OutcomeCancelled, reason}

@@ -70,7 +70,7 @@ func (e *HandBackError) Unwrap() []error {
 }
 
 // A DroppedError is what asynq gets for a task that has nothing to do any more:
-// a newer firing cancelled it, or its schedule was deleted. It is no failure,
+// a newer firing or an operator cancelled it, or its schedule was deleted. It is no failure,
 // and asynq deletes the task. Acknowledged, it would be retained as completed,
 // which tells the auditor that it ran: of a store that has gone back to before
 // the cancellation, or the deletion, the firing would become one that succeeded.

@@ -14,10 +14,10 @@ var (
 	// ErrLeaseLost ends a handler whose right to run was lost: another attempt
 	// may be running. Stop without further effects.
 	ErrLeaseLost = errors.New("queue: execution lease lost")
-	// ErrCancelRequested ends a handler because the overlap policy
-	// cancel_other lets a newer firing replace it. Return an error when the
-	// work was not done.
-	ErrCancelRequested = errors.New("queue: run cancelled by a newer firing")
+	// ErrCancelRequested ends a handler because an operator wants it, or because
+	// the overlap policy cancel_other lets a newer firing replace it. Return an
+	// error when the work was not done.
+	ErrCancelRequested = errors.New("queue: the run was asked to end")
 )
 
 // beatBatch bounds the runs of one heartbeat call.
@@ -156,6 +156,14 @@ func (h *heart) extend(batch []*life) bool {
 		}
 	}
 	return true
+}
+
+// ask asks the ledger, without waiting for the next heartbeat, whether the run
+// is to end: asynq may have been told so first, and the handler with it.
+func (h *heart) ask(l *life) {
+	if !l.asked() {
+		h.extend([]*life{l})
+	}
 }
 
 // trust believes in a lease that a request sent at sent was granted. The caller

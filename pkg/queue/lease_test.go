@@ -235,6 +235,29 @@ func cancelRunning(b *bench, state string) {
 	b.wantTask(string(id), state)
 }
 
+// An operator's wish reaches asynq before the heartbeat: its context ends first,
+// and the ledger says why.
+func TestRunThatAsynqEndsFirstIsReportedAsCancelled(t *testing.T) {
+	inBubble(t, definition(), func(b *bench) {
+		asked, interrupted := b.pushed(1), b.pushed(2)
+		stop := b.serve(b.middleware(), func(ctx context.Context, _ *asynq.Task) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		time.Sleep(5 * time.Second)
+		b.ledger.change(asked, func(f *claim.OpenFiring) { f.CancelWanted, f.CancelByHand = true, true })
+		for _, id := range []claim.FiringID{asked, interrupted} {
+			if err := b.inspector.CancelProcessing(string(id)); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		stop()
+		b.wantOutcome(asked, claim.OutcomeCancelled)
+		b.wantOutcome(interrupted, "")
+	})
+}
+
 // asynq gives up on a handler at its timeout without waiting for it, and would
 // run a retry beside it. The lease stays, so that the retry is busy.
 func TestRetryNeverOverlapsAHandlerThatIgnoresItsTimeout(t *testing.T) {

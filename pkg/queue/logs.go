@@ -104,9 +104,17 @@ func (l *asynqLogger) log(level slog.Level, args []any) {
 
 func (l *asynqLogger) Debug(args ...any) { l.log(slog.LevelDebug, args) }
 func (l *asynqLogger) Info(args ...any)  { l.log(slog.LevelInfo, args) }
-func (l *asynqLogger) Warn(args ...any)  { l.log(slog.LevelWarn, args) }
+func (l *asynqLogger) Warn(args ...any)  { l.log(warnLevel(args), args) }
 func (l *asynqLogger) Error(args ...any) { l.log(slog.LevelError, args) }
 func (l *asynqLogger) Fatal(args ...any) { l.log(slog.LevelError, args) }
+
+// warnLevel makes less of what the middleware asked for itself.
+func warnLevel(args []any) slog.Level {
+	if len(args) > 0 && strings.HasPrefix(fmt.Sprint(args...), "revoke task id=") {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
 
 // A RedisLogger routes go-redis's messages, which are all about connections,
 // into a slog logger. Hand it to redis.SetLogger, once, in main: that setting

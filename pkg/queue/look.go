@@ -19,10 +19,11 @@ type LookResult struct {
 // maxLooked bounds the firings of one Look.
 const maxLooked = 500
 
-// Look looks at open firings that others wait for, before their audit is due.
+// Look looks at open firings that others wait for, or that an operator cancels,
+// before their audit is due.
 // A plain asynq server reports nothing to the ledger, so the firing of a task
 // that it finished is open until somebody looks. Look closes those; of firings
-// that a newer one cancels it deletes the task, or asks the worker that runs
+// that were asked to end it deletes the task, or asks the worker that runs
 // it to stop. It enqueues nothing: what is lost is the business of Sweep.
 // Beyond 500 firings it looks at none. The error joins what went wrong with
 // single firings, and the result is valid all the same.
@@ -72,7 +73,8 @@ func (a *Auditor) Look(ctx context.Context, firings []claim.FiringID) (LookResul
 func (s *sweep) glance(ctx context.Context, i int) {
 	f := s.batch.Firings[i]
 	live := f.State == claim.FiringRunning && f.LeaseUntil.After(s.batch.Now)
-	if live || f.State == claim.FiringBuffered || f.Position == claim.PositionGone {
+	promised := f.State == claim.FiringIntent && f.Position == claim.PositionPending && scheduled(f.Firing)
+	if live || promised || f.State == claim.FiringBuffered || f.Position == claim.PositionGone {
 		return
 	}
 	d, err := s.look(ctx, f)

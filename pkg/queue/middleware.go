@@ -188,7 +188,7 @@ func (m *Middleware) process(ctx context.Context, next asynq.Handler, d delivery
 	case claim.BeginSettled, claim.BeginUnknown:
 		return nil
 	case claim.BeginCancelled:
-		return &DroppedError{Firing: d.firing.ID, Reason: "a newer firing cancelled it"}
+		return &DroppedError{Firing: d.firing.ID, Reason: "a newer firing or an operator cancelled it"}
 	case claim.BeginGone:
 		return &DroppedError{Firing: d.firing.ID, Reason: "its schedule was deleted"}
 	case claim.BeginBusy:

@@ -43,6 +43,9 @@ func (m *Middleware) run(ctx context.Context, next asynq.Handler, d delivery, gr
 	a := attempt{Firing: firing, started: time.Now()}
 	a.err = call(handlerCtx, next, d.task)
 	a.duration = time.Since(a.started)
+	if a.err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		m.heart.ask(life)
+	}
 	a.judge(d, life, ctx)
 	return m.report(ctx, d, life, a)
 }
@@ -145,7 +148,7 @@ func (m *Middleware) report(ctx context.Context, d delivery, life *life, a attem
 	case d.effect == schedule.AtMostOnce:
 		return nil // that it began is what must never be forgotten
 	default:
-		return &DroppedError{Firing: a.ID, Reason: "a newer firing cancelled it while it ran"}
+		return &DroppedError{Firing: a.ID, Reason: "it was cancelled while it ran"}
 	}
 }
 
