@@ -105,7 +105,7 @@ func (s *sim) judgeFired(t *track) {
 	case t.effects > 0:
 	case t.outcome == claim.OutcomeFailed && s.c.mayFail():
 		s.result.failed++
-	case t.outcome == claim.OutcomeCancelled, t.outcome == claim.OutcomeUnknown:
+	case t.outcome == claim.OutcomeCancelled, t.outcome == claim.OutcomeUnknown: // settled judges who asked for it
 	case t.givenUp():
 		s.result.failed++
 	default:

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,11 @@ type finding struct {
 }
 
 func (l *life) definition() schedule.Schedule { return l.epochs[len(l.epochs)-1].definition }
+
+// cancels reports whether newer firings end older ones.
+func (l *life) cancels() bool {
+	return slices.ContainsFunc(l.epochs, func(e epoch) bool { return e.definition.Overlap == schedule.OverlapCancelOther })
+}
 
 // life returns the generation of a firing's schedule.
 func (w *witness) life(key claim.Firing) *life {

@@ -59,6 +59,8 @@ var mutants = []mutant{
 	{"a skip counts while a claim waits for the overlap policy", "", "wrong-verdict", []edit{{claimsFile, "		case slices.ContainsFunc(r.skips, r.next.Equal): // asked", "		case false: // asked"}}},
 	{"one probe at a time", "", "probe-beside-a-run", []edit{{recordFile, "r.flag == enabled || r.flag == halfOpen && len(r.others(r.pending())) == 0", "r.flag == enabled || r.flag == halfOpen"}, {recordFile, "	case r.next.IsZero() || r.flag == halfOpen && len(r.others(r.pending())) > 0:", "	case r.next.IsZero():"}}},
 	{"the breaker opens at the failure that reaches the bound", "", "breaker-stayed-closed", []edit{{recordFile, "r.consecutive >= limit", "r.consecutive > limit"}}},
+	{"only what is buffered is cancelled at once", "", "reopened|settled-twice|stranger|cancelled-what-ran|lost", []edit{{"internal/memstore/cancel.go", "	if f.state == claim.FiringBuffered {", "	if true {"}}},
+	{"who is not asked to end is not cancelled", "", "cancelled-unasked|lost", []edit{{ledgerFile, "		if f.cancel {\n			pulses[i] = claim.PulseCancel", "		if true {\n			pulses[i] = claim.PulseCancel"}}},
 	{"a step of a backfill is taken once", "", "backfill", []edit{{backfillFile, "	case !b.Cursor.Equal(millis(step.Expected)) || ", "	case "}}},
 }
 

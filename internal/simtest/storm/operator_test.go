@@ -26,6 +26,23 @@ func (g *gated) ask(ctx context.Context, op string, id schedule.ID, at time.Time
 	return err
 }
 
+// Cancel implements claim.Canceller.
+func (g *gated) Cancel(ctx context.Context, r claim.CancelRequest) (claim.CancelResult, error) {
+	return witnessed(g, ctx, "cancel firing", string(r.Firing), func(ctx context.Context) (claim.CancelResult, error) {
+		return g.direct.Cancel(ctx, r)
+	}, func(w *witness, c claim.CancelResult) { w.cancelled(r.Firing, c) })
+}
+
+// Firings implements claim.FiringReader.
+func (g *gated) Firings(ctx context.Context, ids []claim.FiringID) (map[claim.FiringID]claim.OpenFiring, time.Time, error) {
+	var now time.Time
+	open, err := witnessed(g, ctx, "firings", fmt.Sprint(ids), func(ctx context.Context) (open map[claim.FiringID]claim.OpenFiring, err error) {
+		open, now, err = g.direct.Firings(ctx, ids)
+		return open, err
+	}, nil)
+	return open, now, err
+}
+
 // Calendars implements schedule.CalendarReader.
 func (g *gated) Calendars(ctx context.Context) ([]schedule.Calendar, int64, error) {
 	var version int64
@@ -97,6 +114,50 @@ func (a *admin) skip(d *dice, id schedule.ID) {
 	if len(times) > 0 {
 		_ = a.store.Skip(a.s.ctx, id, times[d.pick(len(times))]) // likewise
 	}
+}
+
+// cancel has a firing end that was seen not long ago, whatever became of it
+// since, and looks at its task as the admin CLI does, or leaves that to the
+// auditors.
+func (a *admin) cancel(d *dice, id schedule.ID) {
+	var known []claim.FiringID
+	a.s.atomically(func() {
+		for _, f := range a.s.witness.firings() {
+			if t := a.s.witness.tracks[f]; t.key.Schedule == id && time.Since(t.opened) < 30*time.Second {
+				known = append(known, f)
+			}
+		}
+	})
+	if len(known) == 0 {
+		return
+	}
+	firing := known[d.pick(len(known))]
+	for range 1 + d.pick(2) {
+		_, _ = a.store.Cancel(a.s.ctx, claim.CancelRequest{Firing: firing, By: "admin", KeepRuns: 5}) // its error is one of the faults
+	}
+	if d.chance(0.5) {
+		_, _ = a.auditor.Look(a.s.ctx, []claim.FiringID{firing}) // likewise
+	}
+}
+
+// cancelled notes what an operator's wish came to.
+func (w *witness) cancelled(id claim.FiringID, c claim.CancelResult) {
+	w.sim.count("cancel " + string(c.Answer))
+	t := w.track(id)
+	switch c.Answer {
+	case claim.CancelAsked:
+		t.unwanted = true
+		if t.outcome != "" && !w.rolled() {
+			w.violate("asked a settled firing", string(id), "it was settled as %s", t.outcome)
+		}
+	case claim.CancelDone:
+		t.unwanted = true
+		if n := len(t.grants); n > 0 && !w.rolled() {
+			w.violate("cancelled what ran", string(id), "%d attempts", n)
+		}
+		w.settled(id, claim.OutcomeCancelled)
+	}
+	w.observe(t.key.Schedule)
 }
 
 // closed is the calendar that some schedules except.

@@ -32,7 +32,7 @@ type scenario struct {
 
 	lose, storeJump, rollStore, rollQueue, rollBoth time.Duration
 	pauses, edits, moves, triggers, remakes         time.Duration
-	skips, calendars, backfills                     time.Duration
+	skips, calendars, backfills, cancels            time.Duration
 	workerJump, outage                              time.Duration
 
 	calm    bool // no faults: everything fires, in time
@@ -188,6 +188,9 @@ func swarm(seed uint64) scenario {
 	}
 	if d.chance(0.4) { // one change of the times on which a schedule fires is enough to follow
 		c.calendars, c.edits = 20*time.Second, 0
+	}
+	if roll(seed, "cancels").chance(0.5) { // a roll of its own, so that the others stay as they were drawn before
+		c.cancels = 4 * time.Second
 	}
 	return c
 }

@@ -18,6 +18,8 @@ type backend interface {
 	claim.Ledger
 	claim.Waker
 	claim.Backfills
+	claim.Canceller
+	claim.FiringReader
 	schedule.Skipper
 	schedule.CalendarStore
 	Check(ctx context.Context) error
@@ -243,6 +245,8 @@ func outcome(v any, err error) string {
 		return string(v.Answer) + releases(v.Released)
 	case claim.RedriveResult:
 		return fmt.Sprintf("%s %d", v.Answer, v.Redrives) + releases(v.Released)
+	case claim.CancelResult:
+		return fmt.Sprintf("%s %s", v.Answer, v.Firing.State)
 	case claim.AuditBatch:
 		var texts []string
 		for _, f := range v.Firings {

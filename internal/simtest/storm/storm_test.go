@@ -107,7 +107,7 @@ var sometimes = []string{
 	"outcome succeeded", "outcome cancelled", "outcome unknown",
 	"skip asked", "skip withdrawn", "calendar edited", "moved by a calendar",
 	"backfill started", "backfill asked for again", "backfill halted", "backfill firing", "backfill step OK", "backfill step STALE", "backfill step WAIT",
-	"breaker opened", "breaker probed", "breaker closed", "store rolled back", "queue rolled back",
+	"cancel ASKED", "cancel CANCELLED", "cancel CLOSED", "breaker opened", "breaker probed", "breaker closed", "store rolled back", "queue rolled back",
 }
 
 // record writes the totals into docs/GUARANTEES.md.

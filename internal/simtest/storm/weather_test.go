@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfryhq/belfry/pkg/queue"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -100,19 +101,26 @@ func (s *sim) blackout() {
 // An admin is somebody at the keyboard. What he sends can be lost like
 // everything else.
 type admin struct {
-	s     *sim
-	store *gated
-	n     int
+	s       *sim
+	store   *gated
+	auditor *queue.Auditor
+	n       int
 }
 
 func (s *sim) administer() {
-	a := &admin{s: s, store: s.gate(s.process("admin", hazard{}), 0)}
+	p := s.process("admin", hazard{})
+	a := &admin{s: s, store: s.gate(p, 0)}
+	var err error
+	if a.auditor, err = s.looker(p, a.store); err != nil {
+		s.t.Error(err)
+		return
+	}
 	acts := []struct {
 		mean time.Duration
 		do   func(*dice, schedule.ID)
 	}{
 		{s.c.pauses, a.pauseOrResume}, {s.c.edits, a.edit}, {s.c.moves, a.move}, {s.c.triggers, a.trigger}, {s.c.remakes, a.remake},
-		{s.c.skips, a.skip}, {s.c.calendars, a.editCalendar}, {s.c.backfills, a.backfill},
+		{s.c.skips, a.skip}, {s.c.calendars, a.editCalendar}, {s.c.backfills, a.backfill}, {s.c.cancels, a.cancel},
 	}
 	for i, act := range acts {
 		if act.mean <= 0 {
@@ -129,6 +137,16 @@ func (s *sim) administer() {
 			}
 		})
 	}
+}
+
+// looker returns an auditor for somebody who looks at a few firings.
+func (s *sim) looker(p *process, store *gated) (*queue.Auditor, error) {
+	client := p.client()
+	enqueuer, err := queue.NewEnqueuer(queue.EnqueuerOptions{Redis: client, Concurrency: 1})
+	if err != nil {
+		return nil, err
+	}
+	return queue.NewAuditor(queue.AuditorOptions{Ledger: store, Catalog: store, Enqueuer: enqueuer, Redis: client, Reader: store, KeepRuns: 5, Concurrency: 1})
 }
 
 func (a *admin) pauseOrResume(d *dice, id schedule.ID) {

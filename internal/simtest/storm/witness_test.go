@@ -52,6 +52,7 @@ type track struct {
 	outcome  claim.RunOutcome
 	settled  time.Time
 	manual   bool
+	unwanted bool // an operator asked for its end
 	again    bool // claimed more than once: it fires whatever a calendar says by then
 	lost     int  // tasks of it that the queue lost
 	redrives int
@@ -264,6 +265,9 @@ func (w *witness) finished(r claim.FinishRequest, f claim.FinishResult) {
 		return
 	}
 	n := len(t.grants)
+	for w.rolled() && n > 1 && t.grants[n-1].token != r.Run.Token {
+		n-- // the store may have forgotten later ones
+	}
 	if n == 0 || t.grants[n-1].token != r.Run.Token {
 		w.violate("a stranger reported", string(t.id), "token %d", r.Run.Token)
 		return
@@ -289,6 +293,9 @@ func (w *witness) settled(id claim.FiringID, outcome claim.RunOutcome) {
 	t := w.track(id)
 	if t.outcome != "" && !w.rolled() {
 		w.violate("settled twice", string(id), "%s, then %s", t.outcome, outcome)
+	}
+	if l := w.life(t.key); outcome == claim.OutcomeCancelled && !t.unwanted && !w.rolled() && l != nil && l.removed.IsZero() && !l.cancels() {
+		w.violate("cancelled unasked", string(id), "under %s", l.definition().Overlap)
 	}
 	t.outcome, t.settled = outcome, time.Now()
 	w.ended(t.key, outcome)
