@@ -43,7 +43,11 @@ type HTTPOptions struct {
 	AllowAll     bool          // any host, the internal network included; AllowedHosts must be empty then
 	Secret       []byte        // signs requests, see Sign; empty: no signature
 	Timeout      time.Duration // of a request whose payload has none; 0 is 30 s. The timeout of the task bounds it, too
-	Transport    http.RoundTripper
+	// Transport sends the requests. Nil: through the proxy of the environment,
+	// if there is one, and never to where an allowed name leads that resolves to
+	// this host (but "localhost") or to a link-local address, such as the
+	// metadata service of a cloud. AllowAll allows those too.
+	Transport http.RoundTripper
 }
 
 // httpPayload is the payload of an http task.
@@ -62,6 +66,7 @@ type httpHandler struct {
 	secret  []byte
 	timeout time.Duration
 	client  *http.Client
+	dialer  *dialer // nil when the transport is the caller's
 }
 
 // NewHTTP returns a handler for tasks whose payload describes a request:
@@ -89,6 +94,9 @@ func NewHTTP(options HTTPOptions) (asynq.Handler, error) {
 	}
 	h := &httpHandler{hosts: hosts, secret: options.Secret, timeout: options.Timeout}
 	h.client = &http.Client{Transport: options.Transport, CheckRedirect: h.checkRedirect}
+	if options.Transport == nil {
+		h.client.Transport, h.dialer = newTransport(hosts)
+	}
 	return h, nil
 }
 
@@ -251,7 +259,7 @@ func (h *httpHandler) send(request *http.Request) error {
 		}
 		var field *schedule.FieldError
 		if errors.As(err, &field) {
-			return refuse("http", fmt.Errorf("%s: redirect: %w", where, err))
+			return refuse("http", fmt.Errorf("%s: %w", where, field))
 		}
 		return fmt.Errorf("handler: http: %s: %w", where, err)
 	}
