@@ -15,7 +15,7 @@ func newCron(s *session) *cobra.Command {
 		Use: "cron", Short: "Explain and check cron expressions, without Redis",
 		Example: "  admin cron explain '30 2 * * MON-FRI'\n  admin cron next '0 9 1 * *' --tz Europe/Berlin -n 3",
 	}
-	cmd.AddCommand(newCronNext(s), newCronPrev(s), newCronExplain(s), newCronLint(s))
+	cmd.AddCommand(newCronNext(s), newCronPrev(s), newCronExplain(s), newCronLint(s), newCronOverlap(s))
 	return group(cmd)
 }
 

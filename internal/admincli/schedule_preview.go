@@ -205,27 +205,33 @@ type timeJSON struct {
 
 // showTimes prints scheduled times, with notes by Unix milliseconds.
 func (s *session) showTimes(times []time.Time, notes map[int64]string) error {
-	views, v := []timeJSON{}, view{}
+	views, names := s.timesJSON(times, notes)
+	return s.emit(view{data: views, names: names, table: func(w io.Writer) { s.tabulateTimes(w, views) }})
+}
+
+// timesJSON renders times, and their names.
+func (s *session) timesJSON(times []time.Time, notes map[int64]string) (views []timeJSON, names []string) {
+	views = []timeJSON{}
 	for i, at := range times {
 		local := at.In(s.location(at.Location()))
 		views = append(views, timeJSON{N: i + 1, At: iso(at, local.Location()), AtMS: millis(at), Zone: local.Location().String(),
 			Note: notes[at.UnixMilli()], local: local})
-		v.names = append(v.names, local.Format(rfc3339Milli))
+		names = append(names, local.Format(rfc3339Milli))
 	}
-	v.data = views
-	v.table = func(w io.Writer) {
-		if len(views) == 0 {
-			return
-		}
-		t := newTable("#", "DUE", "OFFSET", "UTC", "IN", "NOTE")
-		for _, row := range views {
-			utc := row.local.UTC()
-			t.add(fmt.Sprint(row.N), row.local.Format("Mon ")+stamp(row.local, row.local.Location()), row.local.Format("-07:00"),
-				stampUTC(utc, row.local), relative(row.local, s.env.Now()), row.Note)
-		}
-		t.flush(w, s.painted(s.env.Terminal.Stdout))
+	return views, names
+}
+
+func (s *session) tabulateTimes(w io.Writer, views []timeJSON) {
+	if len(views) == 0 {
+		return
 	}
-	return s.emit(v)
+	t := newTable("#", "DUE", "OFFSET", "UTC", "IN", "NOTE")
+	for _, row := range views {
+		utc := row.local.UTC()
+		t.add(fmt.Sprint(row.N), row.local.Format("Mon ")+stamp(row.local, row.local.Location()), row.local.Format("-07:00"),
+			stampUTC(utc, row.local), relative(row.local, s.env.Now()), row.Note)
+	}
+	t.flush(w, s.painted(s.env.Terminal.Stdout))
 }
 
 // stampUTC shows the time of day in UTC, with the date where it differs.
