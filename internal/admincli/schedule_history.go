@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -18,15 +19,31 @@ const maxRuns = 1000
 type historyFlags struct {
 	limit          int
 	since, outcome string
+	verdict, grace string
 }
 
 func newHistory(s *session) *cobra.Command {
 	f := &historyFlags{}
 	cmd := &cobra.Command{
-		Use: "history NAME", Short: "Show the last runs of a schedule, newest first",
+		Use: "history NAME", Short: "Show the last runs of a schedule, newest first, or its scheduled times by verdict",
+		Long: `Show the last runs of a schedule, newest first. With --verdict show what became
+of its scheduled times instead: the ranges of its record, which are at most 33
+and join neighbours with the same verdict, with the runs that the log still has.
+A range says how many times it holds, or ? where they were not counted. Extra
+runs and backfills have no verdict and are left out.
+
+  fired       its task was pushed
+  missed      nobody claimed it in time: verdicts missed and coalesced
+  skipped     it was left out: verdicts skipped, overlap, paused and excluded
+  coalesced, overlap, paused, excluded, superseded: that verdict only
+  failed      it fired and ended failed or lost; from the run log
+  late        its first attempt began more than --grace and the jitter after the
+              scheduled time, or it is due that long and unclaimed; from the run
+              log`,
 		Example: `  admin schedule history nightly-report
   admin schedule history nightly-report -n 5 -o json
-  admin schedule history nightly-report --since 24h --outcome failed`,
+  admin schedule history nightly-report --since 24h --outcome failed
+  admin schedule history nightly-report --verdict missed`,
 		Args:              arguments(1, 1, "NAME"),
 		ValidArgsFunction: s.completeIDs,
 		RunE:              func(_ *cobra.Command, args []string) error { return s.history(f, args) },
@@ -34,6 +51,8 @@ func newHistory(s *session) *cobra.Command {
 	cmd.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most this many")
 	cmd.Flags().StringVar(&f.since, "since", "", "only runs that ended since, such as 24h")
 	cmd.Flags().StringVar(&f.outcome, "outcome", "", "only succeeded, failed, retrying, cancelled, lost or unknown")
+	cmd.Flags().StringVar(&f.verdict, "verdict", "", "scheduled times instead of runs: "+strings.Join(verdictFilters, ", "))
+	cmd.Flags().StringVar(&f.grace, "grace", "30s", "with --verdict late: what is not late yet")
 	return s.watched(cmd)
 }
 
@@ -45,6 +64,14 @@ func (f *historyFlags) check(now time.Time) (since time.Time, err error) {
 	if f.outcome != "" {
 		if err := oneOf("outcome", f.outcome, runOutcomes...); err != nil {
 			return since, err
+		}
+	}
+	if f.verdict != "" {
+		if err := oneOf("verdict", f.verdict, verdictFilters...); err != nil {
+			return since, err
+		}
+		if f.outcome != "" {
+			return since, usageErrorf("give --verdict or --outcome, not both: a verdict is of a scheduled time, an outcome of a run")
 		}
 	}
 	if f.since == "" {
@@ -78,6 +105,13 @@ type runJSON struct {
 	Error       string  `json:"error"`
 }
 
+func newRunJSON(r claim.RunRecord, in *time.Location) runJSON {
+	firing, _ := claim.ParseFiringID(string(r.Firing)) // a manual firing has no scheduled time
+	return runJSON{FiringID: string(r.Firing), ScheduledAt: iso(firing.ScheduledAt, in), Outcome: string(r.Outcome),
+		Attempt: r.Attempt, StartedAt: iso(r.Started, in), EndedAt: iso(r.Ended, in), DurationMS: r.Duration.Milliseconds(),
+		Worker: r.Worker, Error: r.Error}
+}
+
 func (s *session) history(f *historyFlags, args []string) error {
 	since, err := f.check(s.env.Now())
 	if err != nil {
@@ -88,6 +122,9 @@ func (s *session) history(f *historyFlags, args []string) error {
 		return err
 	}
 	e := entries[0]
+	if f.verdict != "" {
+		return s.verdicts(f, e, since)
+	}
 	ctx, cancel := s.call()
 	defer cancel()
 	limit := f.limit
@@ -110,11 +147,7 @@ func (s *session) history(f *historyFlags, args []string) error {
 	v := view{table: func(w io.Writer) { s.showRuns(w, e, runs) }}
 	views := []runJSON{}
 	for _, r := range runs {
-		firing, _ := claim.ParseFiringID(string(r.Firing)) // a manual firing has no scheduled time
-		views = append(views, runJSON{FiringID: string(r.Firing), ScheduledAt: iso(firing.ScheduledAt, in), Outcome: string(r.Outcome),
-			Attempt: r.Attempt, StartedAt: iso(r.Started, in), EndedAt: iso(r.Ended, in), DurationMS: r.Duration.Milliseconds(),
-			Worker: r.Worker, Error: r.Error})
-		v.names = append(v.names, string(r.Firing))
+		views, v.names = append(views, newRunJSON(r, in)), append(v.names, string(r.Firing))
 	}
 	v.data = views
 	return s.emit(v)
