@@ -127,7 +127,7 @@ func (r *rig) hostileFleet(t *testing.T, text string) {
 	t.Helper()
 	ctx := t.Context()
 	for _, id := range []string{"w1", text} {
-		err := r.stores.Roster.Announce(ctx, claim.Member{ID: id, Host: text, Version: text, TimeZone: text, Queues: map[string]int{text: 1, "default": 2},
+		_, err := r.stores.Roster.Announce(ctx, claim.Member{ID: id, Host: text, Version: text, TimeZone: text, Queues: map[string]int{text: 1, "default": 2},
 			Types: []string{text, "log"}, Claims: true, Started: r.now, Seen: r.now})
 		if err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func (r *rig) announce(queues ...string) {
 	for _, q := range queues {
 		weights[q] = 1
 	}
-	err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w1", Queues: weights, Claims: true, TimeZone: "cafe0123",
+	_, err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w1", Queues: weights, Claims: true, TimeZone: "cafe0123",
 		Types: []string{"report:build", "cache:warm", "mail:launch", "log"}, Started: r.now, Seen: r.now})
 	if err != nil {
 		r.t.Fatal(err)

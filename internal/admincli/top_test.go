@@ -24,7 +24,7 @@ func TestTopEscapesWhatOthersWrote(t *testing.T) {
 	r := newRig(t)
 	r.must("schedule", "create", "tick", "--every", "1m", "--type", "log")
 	hostile := "evil\x1b[31m\x1b]0;owned\a\nline\u202e"
-	if err := r.stores.Roster.Announce(t.Context(), claim.Member{ID: hostile, Host: hostile, Version: hostile, Queues: map[string]int{hostile: 1}, Started: r.now, Seen: r.now}); err != nil {
+	if _, err := r.stores.Roster.Announce(t.Context(), claim.Member{ID: hostile, Host: hostile, Version: hostile, Queues: map[string]int{hostile: 1}, Started: r.now, Seen: r.now}); err != nil {
 		t.Fatal(err)
 	}
 	snapshot, err := topSourceOf(r).Read(t.Context())

@@ -100,6 +100,18 @@ func (s *session) around(queue string) (a surroundings, err error) {
 	return a, err
 }
 
+// working leaves out those that take no new work, which it names.
+func working(members []claim.Member) (able []claim.Member, draining []string) {
+	for _, m := range members {
+		if m.Drain.Wanted() || m.State == claim.MemberDraining || m.State == claim.MemberDrained {
+			draining = append(draining, m.ID)
+			continue
+		}
+		able = append(able, m)
+	}
+	return able, draining
+}
+
 // claiming says why nobody claims; "" is that somebody may.
 func (a surroundings) claiming() (text, hint string) {
 	claiming := slices.DeleteFunc(slices.Clone(a.members), func(m claim.Member) bool { return !m.Claims })
@@ -109,22 +121,28 @@ func (a surroundings) claiming() (text, hint string) {
 	case len(claiming) == 0:
 		return "no live worker claims schedules", "start a worker without BELFRY_SCHEDULE=false"
 	}
+	if able, draining := working(claiming); len(able) == 0 {
+		return "every worker that claims takes no new work: " + strings.Join(draining, ", "), "admin worker undrain " + draining[0] + ", or start another worker"
+	}
 	return "", ""
 }
 
 // serving says why nobody runs a task of the queue; "" is that somebody may.
 func (a surroundings) serving(queue, kind string) (text, hint string) {
 	serving := slices.DeleteFunc(slices.Clone(a.members), func(m claim.Member) bool { _, serves := m.Queues[queue]; return !serves })
-	able := slices.DeleteFunc(slices.Clone(serving), func(m claim.Member) bool { return !slices.Contains(m.Types, kind) })
+	free, draining := working(serving)
+	able := slices.DeleteFunc(slices.Clone(free), func(m claim.Member) bool { return !slices.Contains(m.Types, kind) })
 	switch {
 	case a.paused:
 		return "queue " + queue + " is paused", "admin queue resume " + queue
 	case a.plain: // it does not say which types it has handlers for
 	case len(serving) == 0:
 		return "no live worker serves queue " + queue, fmt.Sprintf("start a worker with BELFRY_QUEUES=%s=1; admin worker list shows who is alive", queue)
+	case len(free) == 0:
+		return fmt.Sprintf("every worker of queue %s takes no new work: %s", queue, strings.Join(draining, ", ")), "admin worker undrain " + draining[0] + ", or start another worker"
 	case len(able) == 0:
 		var ids []string
-		for _, m := range serving {
+		for _, m := range free {
 			ids = append(ids, m.ID)
 		}
 		return fmt.Sprintf("no worker of queue %s has a handler for type %s", queue, kind), "add the handler to " + strings.Join(ids, ", ") + ", or start the worker that has it"

@@ -29,7 +29,7 @@ func TestWhySaysWhomAFiringWaitsFor(t *testing.T) {
 			for _, q := range queues {
 				weights[q] = 1
 			}
-			err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w9", Queues: weights, Claims: claims, Types: types, Started: r.now, Seen: r.now})
+			_, err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w9", Queues: weights, Claims: claims, Types: types, Started: r.now, Seen: r.now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,11 +40,17 @@ func TestWhySaysWhomAFiringWaitsFor(t *testing.T) {
 		setUp      func(*rig)
 		text, hint string
 	}{
-		"nobody alive":   {func(*rig) {}, "no worker is alive in this namespace", "start a worker"},
-		"nobody claims":  {announce(logs, false, "default"), "no live worker claims schedules", "BELFRY_SCHEDULE=false"},
-		"nobody serves":  {announce(logs, true, "other"), "once claimed, its task will wait: no live worker serves queue default", "BELFRY_QUEUES=default=1"},
-		"no handler":     {announce([]string{"x"}, true, "default"), "no worker of queue default has a handler for type log", "add the handler to w9"},
-		"paused":         {func(r *rig) { announce(logs, true, "default")(r); r.must("queue", "pause", "default", "--yes") }, "queue default is paused", "admin queue resume default"},
+		"nobody alive":  {func(*rig) {}, "no worker is alive in this namespace", "start a worker"},
+		"nobody claims": {announce(logs, false, "default"), "no live worker claims schedules", "BELFRY_SCHEDULE=false"},
+		"nobody serves": {announce(logs, true, "other"), "once claimed, its task will wait: no live worker serves queue default", "BELFRY_QUEUES=default=1"},
+		"no handler":    {announce([]string{"x"}, true, "default"), "no worker of queue default has a handler for type log", "add the handler to w9"},
+		"paused":        {func(r *rig) { announce(logs, true, "default")(r); r.must("queue", "pause", "default", "--yes") }, "queue default is paused", "admin queue resume default"},
+		"draining": {func(r *rig) {
+			announce(logs, true, "default")(r)
+			if _, found, err := r.stores.Roster.Drain(context.Background(), claim.Member{ID: "w9", Started: r.now}, "ana", "move"); err != nil || !found {
+				t.Fatal(found, err)
+			}
+		}, "every worker that claims takes no new work: w9", "admin worker undrain w9"},
 		"all is well":    {announce(logs, true, "default"), "no worker has claimed it yet", "admin worker list"},
 		"plain consumer": {func(r *rig) { announce(logs, true, "x")(r); r.stores.Tasks = plainServers{r.stores.Tasks, "default"} }, "no worker has claimed it yet", "admin worker list"},
 	}

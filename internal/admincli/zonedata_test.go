@@ -19,7 +19,7 @@ func TestADifferenceOfTimeZoneDataIsSaid(t *testing.T) {
 		t.Errorf("with equal data: %s", got.stderr)
 	}
 	odd := claim.Member{ID: "odd", Queues: map[string]int{"default": 1}, Claims: true, Types: []string{"log"}, TimeZone: "deadbeef", Started: r.now, Seen: r.now}
-	if err := r.stores.Roster.Announce(t.Context(), odd); err != nil {
+	if _, err := r.stores.Roster.Announce(t.Context(), odd); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.must("worker", "list"); !strings.Contains(got.stderr, "odd has "+said) {

@@ -57,6 +57,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"no scripts":        {"scripts", Error, func(f *Facts) { f.ScriptErr = errors.New("NOPERM") }},
 		"no worker":         {"workers", Error, func(f *Facts) { f.Members = nil }},
 		"nobody claims":     {"workers", Error, func(f *Facts) { f.Members[0].Claims = false }},
+		"all drain":         {"workers", Error, func(f *Facts) { f.Members[0].State = claim.MemberDraining }},
 		"one worker":        {"workers", Warning, func(f *Facts) { f.Production = true }},
 		"versions": {"versions", Warning, func(f *Facts) {
 			f.Members[0].Version = "1"

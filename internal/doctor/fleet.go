@@ -26,9 +26,13 @@ func fleet(f Facts) []Finding {
 }
 
 func workers(f Facts) Finding {
-	claiming := 0
+	claiming, draining := 0, 0
 	for _, m := range f.Members {
-		if m.Claims {
+		switch {
+		case !m.Claims:
+		case m.Drain.Wanted(), m.State == claim.MemberDraining, m.State == claim.MemberDrained:
+			draining++
+		default:
 			claiming++
 		}
 	}
@@ -36,6 +40,8 @@ func workers(f Facts) Finding {
 	switch {
 	case len(f.Members) == 0:
 		finding.Level, finding.Seen, finding.Do = Error, "no live worker in this namespace", "start a worker: nothing fires without one"
+	case claiming == 0 && draining > 0:
+		finding.Level, finding.Do = Error, "admin worker undrain one of them, or start another: those that claim take no new work"
 	case claiming == 0:
 		finding.Level, finding.Do = Error, "start a worker without BELFRY_SCHEDULE=false: these only run tasks"
 	case claiming == 1 && f.Production:
