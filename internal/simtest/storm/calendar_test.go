@@ -74,6 +74,66 @@ func (l *life) open(times []time.Time) []time.Time {
 	return open
 }
 
+// overtake changes the calendar, now and then, just before a worker completes
+// what it has decided with the one before. Needs the lock.
+func (s *sim) overtake(who string) {
+	if d := roll(s.seed, who, "overtake"); s.c.calendars > 0 && s.faults().on && d.chance(0.05) {
+		r, err := s.store.PutCalendars(s.ctx, []schedule.Calendar{closing(d.pick(4))}, schedule.CalendarOptions{})
+		if err != nil {
+			s.t.Error(err)
+		}
+		s.note("admin", "put calendar", "overtakes "+who, fmt.Sprint(r.Actions))
+		s.witness.calendarPut(r)
+	}
+}
+
+// judgeNext wants the scheduled time that is pending after a completion to be
+// the first one that the stored calendar allows, whatever calendars the worker
+// knows.
+func (w *witness) judgeNext(c claim.Completion) {
+	entry, err := w.sim.store.Get(w.sim.ctx, c.Schedule)
+	if err != nil {
+		w.sim.t.Error(err)
+		return
+	}
+	l := w.current(entry)
+	if l.closed == nil || w.rolled() {
+		return
+	}
+	after, next := c.ScheduledAt, entry.Status.NextAt
+	if c.Range != nil {
+		after = c.Range.Last
+	}
+	wrong := func(at time.Time, why string) {
+		w.violate("old calendars", string(c.Schedule), "after %s comes %s; %s %s", clock(after), clock(next), clock(at), why)
+	}
+	if !next.IsZero() && l.closed(next) {
+		wrong(next, "is closed")
+	}
+	until := next
+	if next.IsZero() {
+		until = entry.Schedule.Ends
+	}
+	for _, at := range grid(entry.Schedule, after, until.Add(-1)) {
+		if !l.closed(at) {
+			wrong(at, "is open and is left out")
+		}
+	}
+}
+
+// judgeLeaving wants no task to leave for a time that was closed already when
+// it was claimed. One that is claimed again may have left before.
+func (w *witness) judgeLeaving(t *track) {
+	l := w.life(t.key)
+	if l == nil || l.closed == nil || t.key.Kind != claim.KindScheduled || t.again || w.rolled() {
+		return
+	}
+	_, decided := l.verdicts[t.key.ScheduledAt]
+	if !decided && l.closed(t.key.ScheduledAt) && t.opened.After(w.calendarChanged) {
+		w.violate("old calendars", string(t.id), "it leaves at a time that is closed since %s", clock(w.calendarChanged))
+	}
+}
+
 // judgeClosed wants nothing to fire that was closed when it was claimed.
 func (w *witness) judgeClosed(l *life, at time.Time, r schedule.VerdictRange, wrong func(string)) {
 	if l.closed == nil || w.rolled() {

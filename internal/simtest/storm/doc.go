@@ -43,7 +43,9 @@
 // by the overlap policy; tokens that grow; reports and heartbeats of the owner
 // alone; no run after a settlement or a deletion; no scheduled time of a backfill
 // opened twice, out of its bounds or left out; nothing fired that was to be
-// skipped or that the calendar excluded when it was claimed; a breaker that opens
+// skipped or that the calendar excluded when it was claimed; the first time that
+// the newest calendar allows after each completion, however old the worker's
+// calendars are; a breaker that opens
 // at the failure that reaches its bound, and then lets one run at a time through; nothing
 // early; the store's own invariants. At the end: an effect for everything that fired, no second
 // one unless an attempt crashed, stood still or lost its store after the first,

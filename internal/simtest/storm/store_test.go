@@ -71,11 +71,16 @@ func (g *gated) Complete(ctx context.Context, r claim.CompleteRequest) (claim.Co
 		keys = append(keys, fmt.Sprintf("%s@%s %s%s", c.Schedule, clock(c.ScheduledAt), c.Decision, word(c)))
 	}
 	return witnessed(g, ctx, "complete", strings.Join(keys, ", "), func(ctx context.Context) (claim.CompleteResult, error) {
+		g.p.sim.overtake(g.p.id)
 		return g.direct.Complete(ctx, r)
-	}, func(w *witness, _ claim.CompleteResult) {
+	}, func(w *witness, result claim.CompleteResult) {
 		w.completing = true
-		for _, c := range r.Completions {
+		for i, c := range r.Completions {
+			w.sim.count("complete " + string(result.Outcomes[i]))
 			w.observe(c.Schedule)
+			if result.Outcomes[i] == claim.CompleteOK {
+				w.judgeNext(c)
+			}
 		}
 		w.completing = false
 	})

@@ -105,7 +105,7 @@ var sometimes = []string{
 	"begin RUN", "begin SETTLED", "begin BUSY", "begin CANCELLED", "begin GONE", "begin UNKNOWN",
 	"finish OK", "finish ALREADY",
 	"outcome succeeded", "outcome cancelled", "outcome unknown",
-	"skip asked", "skip withdrawn", "calendar edited", "moved by a calendar",
+	"skip asked", "skip withdrawn", "calendar edited", "moved by a calendar", "complete CAL",
 	"backfill started", "backfill asked for again", "backfill halted", "backfill firing", "backfill step OK", "backfill step STALE", "backfill step WAIT",
 	"cancel ASKED", "cancel CANCELLED", "cancel CLOSED", "breaker opened", "breaker probed", "breaker closed", "store rolled back", "queue rolled back",
 }

@@ -157,6 +157,7 @@ func (w *witness) enqueued(info *asynq.TaskInfo) {
 		return
 	}
 	t.queued = time.Now()
+	w.judgeLeaving(t)
 	if at := t.key.ScheduledAt; t.key.Kind == claim.KindScheduled {
 		w.late = append(w.late, t.queued.Sub(at))
 		if at.Sub(t.queued) > earlyBy {
