@@ -11,6 +11,13 @@ import (
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
+// mostCarried bounds the payloads in a reply to Audit, in bytes, about; what is
+// over is due again after nextReply.
+const (
+	mostCarried = 1 << 20
+	nextReply   = 100 * time.Millisecond
+)
+
 // Audit returns overdue firings of a shard and hides them for a while.
 func (s *Store) Audit(ctx context.Context, request claim.AuditRequest) (claim.AuditBatch, error) {
 	now, err := s.enter(ctx)
@@ -24,8 +31,12 @@ func (s *Store) Audit(ctx context.Context, request claim.AuditRequest) (claim.Au
 	if request.Limit < 1 {
 		return claim.AuditBatch{}, &schedule.FieldError{Field: "limit", Value: strconv.Itoa(request.Limit), Allowed: "1 or more"}
 	}
-	batch := claim.AuditBatch{Now: now}
+	batch, carried := claim.AuditBatch{Now: now}, 0
 	for _, f := range s.overdue(request.Shard, now, request.Limit) {
+		if carried >= mostCarried {
+			f.audit = now.Add(nextReply)
+			continue
+		}
 		r, hide := s.schedules[f.key.Schedule], request.Hide
 		if len(r.buffer) > 0 {
 			hide = min(hide, releaseAudit) // somebody waits for it
@@ -36,6 +47,9 @@ func (s *Store) Audit(ctx context.Context, request claim.AuditRequest) (claim.Au
 			continue
 		}
 		batch.Firings = append(batch.Firings, f.describe(r))
+		if f.extra != nil {
+			carried += len(f.extra.Payload)
+		}
 	}
 	if left := s.overdue(request.Shard, time.Time{}, 1); len(left) > 0 {
 		batch.NextAudit = left[0].audit
@@ -66,7 +80,7 @@ func (f *firing) describe(r *record) claim.OpenFiring {
 	}
 	return claim.OpenFiring{Firing: f.id, State: f.state, Position: position, Attempt: f.attempt,
 		Redrives: f.redrives, Token: f.token, LeaseUntil: f.leaseUntil, OpenedAt: f.openedAt,
-		Queue: f.queue, CancelWanted: f.cancel, CancelByHand: f.byHand, TaskOwed: f.owed, Worker: f.worker}
+		Queue: f.queue, CancelWanted: f.cancel, CancelByHand: f.byHand, TaskOwed: f.owed, Worker: f.worker, Extra: f.extra}
 }
 
 // Redrive raises the number of re-drives of a firing whose task is lost.

@@ -227,7 +227,7 @@ func (s *Store) StepBackfill(ctx context.Context, step claim.BackfillStep) (clai
 		result.Answer = claim.StepStale
 		for _, at := range step.Open {
 			if f := s.firings[claim.BackfillFiring(r.id, r.generation, b.ID, at)]; f != nil && f.state == claim.FiringIntent {
-				result.Released = append(result.Released, claim.Released{Firing: f.id, Queue: f.queue})
+				result.Released = append(result.Released, f.free())
 			}
 		}
 	case r.flag == paused || r.flag == disabled || now.Before(b.notBefore) || !b.fits(r, len(step.Open)):
@@ -257,7 +257,7 @@ func (d *data) stepBackfill(r *record, b *backfill, step claim.BackfillStep, now
 		f := d.openFiring(r, &firing{id: claim.BackfillFiring(r.id, r.generation, b.ID, at), state: claim.FiringIntent,
 			openedAt: now, audit: now.Add(releaseAudit)})
 		b.Open, b.Opened = b.Open+1, b.Opened+1
-		released = append(released, claim.Released{Firing: f.id, Queue: f.queue})
+		released = append(released, f.free())
 	}
 	b.Cursor, b.Passed = millis(step.Cursor), b.Passed+step.Passed
 	b.notBefore = now.Add(time.Duration(len(step.Open)) * b.Every)

@@ -244,7 +244,7 @@ func (d *data) decide(r *record, c claim.Completion, now, auditBuffered time.Tim
 			at := r.next
 			r.advance(at, schedule.VerdictSkipped, 0)
 			r.dropSkips(at)
-		case d.bufferFiring(r, waiting):
+		case d.bufferFiring(r, waiting, r.overlap()):
 			r.advance(r.next, schedule.VerdictFired, 1)
 		case policy == schedule.OverlapBufferOne || policy == schedule.OverlapBufferAll:
 			r.advance(r.next, schedule.VerdictOverlap, 1)

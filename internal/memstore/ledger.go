@@ -80,11 +80,9 @@ func (d *data) beginOpen(r *record, f *firing, request claim.BeginRequest, now t
 		_, released := d.settle(r, f, f.record(claim.OutcomeCancelled, text, now), request.KeepRuns, now)
 		return claim.BeginResult{Answer: claim.BeginCancelled, Released: released}
 	}
-	if r.overlap() == schedule.OverlapCancelOther {
-		for _, other := range r.open { // it was asked to end and has not yet
-			if other != f && other.state == claim.FiringRunning && other.leaseUntil.After(now) {
-				return claim.BeginResult{Answer: claim.BeginBusy, Wait: other.leaseUntil.Sub(now)}
-			}
+	for _, other := range d.waitedFor(r, f) { // it was asked to end and has not yet
+		if other != f && other.state == claim.FiringRunning && other.leaseUntil.After(now) {
+			return claim.BeginResult{Answer: claim.BeginBusy, Wait: other.leaseUntil.Sub(now)}
 		}
 	}
 	f.state, f.owed = claim.FiringRunning, false
@@ -95,6 +93,21 @@ func (d *data) beginOpen(r *record, f *firing, request claim.BeginRequest, now t
 	r.passed(f)
 	r.note = note{status: schedule.LastRunning, run: claim.Run{Firing: f.id, Token: f.token}, started: now}
 	return claim.BeginResult{Answer: claim.BeginRun, Token: f.token, Attempt: f.attempt}
+}
+
+// waitedFor returns what must end before the firing runs. A trigger waits for
+// exactly what it asked to end, whatever the schedule's policy is.
+func (d *data) waitedFor(r *record, f *firing) []*firing {
+	var waited []*firing
+	for _, id := range f.waits {
+		if other := d.firings[id]; other != nil {
+			waited = append(waited, other)
+		}
+	}
+	if f.key.Kind != claim.KindManual && r.overlap() == schedule.OverlapCancelOther {
+		return r.open
+	}
+	return waited
 }
 
 // passed records that the pending scheduled time happened, before its claimer
@@ -260,7 +273,7 @@ func (d *data) releasedBefore(id claim.FiringID) []claim.Released {
 	var released []claim.Released
 	for _, f := range r.open {
 		if f.state == claim.FiringIntent && f.released {
-			released = append(released, claim.Released{Firing: f.id, Queue: f.queue})
+			released = append(released, f.free())
 		}
 	}
 	return released

@@ -160,6 +160,7 @@ type request struct {
 	expires time.Time
 	put     schedule.PutResult // of a Put
 	firing  claim.FiringID     // of a Trigger
+	asked   string             // likewise: what the firing carries
 }
 
 // recall returns what the request did; false when it is new or forgotten.

@@ -2,10 +2,8 @@ package memstore
 
 import (
 	"context"
-	"crypto/rand"
 	"time"
 
-	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -65,48 +63,6 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID, options schedule.Res
 	s.tell(r, "", now)
 	s.wake()
 	return schedule.ResumeResult{NextAt: r.next}, nil
-}
-
-// Trigger opens an extra firing. Its audit time is now: an auditor enqueues it.
-func (s *Store) Trigger(ctx context.Context, id schedule.ID, options schedule.TriggerOptions) (schedule.TriggerResult, error) {
-	if options.RequestID == "" {
-		options.RequestID = rand.Text()
-	}
-	if err := schedule.ValidateRequestID(options.RequestID); err != nil {
-		return schedule.TriggerResult{}, err
-	}
-	now, err := s.enter(ctx)
-	if err != nil {
-		return schedule.TriggerResult{}, err
-	}
-	defer s.mu.Unlock()
-	r := s.schedules[id]
-	if r == nil {
-		return schedule.TriggerResult{}, notFound("triggering", id)
-	}
-	fid := claim.ManualFiring(id, r.generation, options.RequestID)
-	result := schedule.TriggerResult{FiringID: string(fid), Queue: r.definition().Queue}
-	if _, ok := s.recall("trigger:"+string(fid), now); ok {
-		before := s.firings[fid]
-		result.Duplicate, result.Buffered = true, before != nil && before.state == claim.FiringBuffered
-		return result, nil
-	}
-	f := &firing{id: fid, state: claim.FiringIntent, openedAt: now, audit: now}
-	switch {
-	case options.ObeyOverlap && len(r.open) > 0 && r.obeysOverlap():
-		if result.Buffered = s.bufferFiring(r, f); !result.Buffered {
-			return schedule.TriggerResult{Refused: true}, nil
-		}
-	case options.ObeyOverlap && r.overlap() == schedule.OverlapCancelOther:
-		r.cancelOpen(now)
-		s.openFiring(r, f)
-	default:
-		s.openFiring(r, f)
-	}
-	s.note(r, schedule.EventTriggered, string(fid), now)
-	s.requests["trigger:"+string(fid)] = request{expires: now.Add(requestTerm), firing: fid}
-	s.wake()
-	return result, nil
 }
 
 // who renders who paused a schedule and why.

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -89,12 +90,14 @@ type firing struct {
 	redrives   int
 	queue      string // where the task went, whatever was edited since
 	openedAt   time.Time
-	audit      time.Time // when the auditor looks at it
-	released   bool      // it was buffered; whoever closed the one before was told
-	reclaimed  bool      // claimed more than once: it may be in its queue already
-	cancel     bool      // a newer firing wants it to end, or an operator
-	byHand     bool      // with cancel: an operator
-	owed       bool      // the task of its re-drive may not have been enqueued
+	audit      time.Time        // when the auditor looks at it
+	released   bool             // it was buffered; whoever closed the one before was told
+	reclaimed  bool             // claimed more than once: it may be in its queue already
+	cancel     bool             // a newer firing wants it to end, or an operator
+	byHand     bool             // with cancel: an operator
+	owed       bool             // the task of its re-drive may not have been enqueued
+	extra      *claim.Extra     // of a trigger; nil: none
+	waits      []claim.FiringID // of a trigger: what it asked to end and waits for
 }
 
 func (r *record) definition() schedule.Schedule { return r.compiled.Definition() }
@@ -103,7 +106,12 @@ func (r *record) overlap() schedule.Overlap { return r.definition().Overlap }
 
 // obeysOverlap reports whether open firings can forbid or delay the next one.
 func (r *record) obeysOverlap() bool {
-	switch r.overlap() {
+	return obeyed(r.overlap())
+}
+
+// obeyed is the same for a policy.
+func obeyed(policy schedule.Overlap) bool {
+	switch policy {
 	case schedule.OverlapSkip, schedule.OverlapBufferOne, schedule.OverlapBufferAll:
 		return true
 	}
@@ -228,15 +236,18 @@ func (d *data) openFiring(r *record, f *firing) *firing {
 	return f
 }
 
+// defaultBuffer is the bound of buffer_all where the schedule has none.
+const defaultBuffer = 100
+
 // bufferFiring makes a firing wait for the open ones. False: the buffer is
 // full, or the policy has none.
-func (d *data) bufferFiring(r *record, f *firing) bool {
+func (d *data) bufferFiring(r *record, f *firing, policy schedule.Overlap) bool {
 	bound := 0
-	switch r.overlap() {
+	switch policy {
 	case schedule.OverlapBufferOne:
 		bound = 1
 	case schedule.OverlapBufferAll:
-		bound = r.definition().BufferLimit
+		bound = cmp.Or(r.definition().BufferLimit, defaultBuffer)
 	}
 	if len(r.buffer) >= bound {
 		return false
@@ -244,7 +255,8 @@ func (d *data) bufferFiring(r *record, f *firing) bool {
 	f.key, _ = claim.ParseFiringID(string(f.id))
 	f.state, f.queue = claim.FiringBuffered, r.definition().Queue
 	for _, open := range r.open {
-		if len(r.buffer) == 0 { // what others wait for is audited soon
+		// What others wait for is audited soon, where it is listed.
+		if len(r.buffer) == 0 && r.overlap() != schedule.OverlapAllow {
 			open.audit = f.openedAt.Add(releaseAudit)
 		}
 	}
@@ -263,7 +275,12 @@ func (d *data) drain(r *record, audit time.Time) []claim.Released {
 	r.buffer = r.buffer[1:]
 	r.open = append(r.open, f)
 	f.state, f.released, f.audit = claim.FiringIntent, true, audit
-	return []claim.Released{{Firing: f.id, Queue: f.queue}}
+	return []claim.Released{f.free()}
+}
+
+// free is what whoever enqueues the firing is told.
+func (f *firing) free() claim.Released {
+	return claim.Released{Firing: f.id, Queue: f.queue, Extra: f.extra}
 }
 
 // closeFiring removes a firing from the ledger. Nothing else does, but

@@ -207,7 +207,7 @@ func plainAll(ids []claim.FiringID) []string {
 func plainReleased(released []claim.Released) []string {
 	var texts []string
 	for _, r := range released {
-		texts = append(texts, plain(r.Firing)+"@"+r.Queue)
+		texts = append(texts, plain(r.Firing)+"@"+r.Queue+plainExtra(r.Extra))
 	}
 	slices.Sort(texts)
 	return texts

@@ -165,25 +165,6 @@ func (w *twin) remove() {
 	w.putNew(id)
 }
 
-func (w *twin) trigger() {
-	id := w.id()
-	options := schedule.TriggerOptions{RequestID: fmt.Sprintf("r%d", w.random.IntN(6)), ObeyOverlap: w.chance(2)}
-	var opened pair[claim.FiringID]
-	w.both(fmt.Sprintf("trigger %s %+v", id, options), func(side int, e *env) string {
-		got, err := e.Catalog.Trigger(e.Context(), id, options)
-		if err != nil {
-			return failed(err)
-		}
-		if !got.Refused {
-			opened[side] = claim.FiringID(got.FiringID)
-		}
-		return fmt.Sprintf("%s duplicate %t buffered %t refused %t", plain(opened[side]), got.Duplicate, got.Buffered, got.Refused)
-	})
-	if opened[0] != "" {
-		w.firings = append(w.firings, opened)
-	}
-}
-
 func (w *twin) claim() {
 	var got pair[[]claim.Claim]
 	w.both("claim", func(side int, e *env) string {
@@ -386,8 +367,8 @@ func (w *twin) audit() {
 		slices.SortFunc(found[side], func(a, b claim.OpenFiring) int { return cmp.Compare(plain(a.Firing), plain(b.Firing)) })
 		text := ""
 		for _, f := range found[side] {
-			text += fmt.Sprintf("[%s %s %s attempt %d redrives %d lease %s opened %s queue %s cancel %t by hand %t owed %t ran %t]", plain(f.Firing), f.State,
-				f.Position, f.Attempt, f.Redrives, short(f.LeaseUntil), short(f.OpenedAt), f.Queue, f.CancelWanted, f.CancelByHand, f.TaskOwed, f.Token != 0)
+			text += fmt.Sprintf("[%s %s %s attempt %d redrives %d lease %s opened %s queue %s cancel %t by hand %t owed %t ran %t%s]", plain(f.Firing), f.State,
+				f.Position, f.Attempt, f.Redrives, short(f.LeaseUntil), short(f.OpenedAt), f.Queue, f.CancelWanted, f.CancelByHand, f.TaskOwed, f.Token != 0, plainExtra(f.Extra))
 		}
 		return text + fmt.Sprint(plainReleased(e.rest))
 	})

@@ -81,7 +81,7 @@ func Run(t *testing.T, open Backend) {
 	}{
 		{"catalog", catalogCases}, {"put", putCases}, {"list", listCases},
 		{"claim", claimCases}, {"complete", completeCases}, {"zombie", zombieCases},
-		{"overlap", overlapCases}, {"operate", operateCases}, {"trigger", triggerCases},
+		{"overlap", overlapCases}, {"operate", operateCases}, {"trigger", triggerCases}, {"extra", extraCases}, {"override", overrideCases},
 		{"breaker", breakerCases}, {"begin", beginCases}, {"finish", finishCases},
 		{"calendar", calendarCases}, {"audit", auditCases}, {"lease", leaseCases}, {"fleet", fleetCases},
 		{"concurrency", concurrencyCases}, {"clock", clockCases},

@@ -183,6 +183,7 @@ type OpenFiring struct {
 	CancelByHand bool // with CancelWanted: an operator wants it, not a newer firing
 	TaskOwed     bool // Redrive raised the number, and neither Mark nor Begin has shown since that its task was enqueued
 	Worker       string
+	Extra        *Extra // nil: none
 }
 
 // RedriveRequest raises the number of re-drives from Expected by one.

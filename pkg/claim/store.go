@@ -146,6 +146,15 @@ type CompleteResult struct {
 type Released struct {
 	Firing FiringID
 	Queue  string
+	Extra  *Extra // nil: none
+}
+
+// An Extra is what a trigger gave its firing beside the definition. The ledger
+// keeps it as long as the firing is open, and whoever enqueues a task of the
+// firing puts it in.
+type Extra struct {
+	Payload     []byte    // instead of the definition's; nil: the definition's
+	ScheduledAt time.Time // the scheduled time that the firing stands for; zero: none
 }
 
 // Release hands back one claim.

@@ -180,8 +180,13 @@ func (c *checker) decode() {
 		}
 		f := fieldReader{rest: text}
 		state, _, token := claim.FiringState(f.text()), f.number(), f.number()
-		if f.bad {
-			c.report("%s: %q is not the record of a firing", id, text)
+		for range 9 { // lease_ms to queue
+			f.text()
+		}
+		if _, err := decodeExtra(f.rest); f.bad || f.rest != "" && err != nil {
+			c.report("%s: %q is not the record of a firing", id, clip(text))
+		} else if f.rest != "" && parsed.Kind != claim.KindManual {
+			c.report("%s carries what only a trigger gives", id)
 		}
 		c.lastToken = max(c.lastToken, token)
 		c.firings[parsed.Schedule] = append(c.firings[parsed.Schedule],

@@ -30,6 +30,16 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		{"a due time of nobody", func(b *bench, key func(string) string) { b.client.ZIncrBy(b.t.Context(), key("due"), 1, "x") }, "x is due and does not exist"},
 		{"a firing without an audit time", func(b *bench, key func(string) string) { b.client.Del(b.t.Context(), key("aud")) }, "has no audit time"},
 		{"a lost firing", func(b *bench, key func(string) string) { b.client.Del(b.t.Context(), key("fir")) }, "0 open and 0 buffered in the ledger, 1 and 0"},
+		{"an extra of a scheduled firing", func(b *bench, key func(string) string) {
+			for id, text := range b.client.HGetAll(b.t.Context(), key("fir")).Val() {
+				b.client.HSet(b.t.Context(), key("fir"), id, text+"5||-1||")
+			}
+		}, "carries what only a trigger gives"},
+		{"an extra that is cut off", func(b *bench, key func(string) string) {
+			for id, text := range b.client.HGetAll(b.t.Context(), key("fir")).Val() {
+				b.client.HSet(b.t.Context(), key("fir"), id, text+"5||4|abc")
+			}
+		}, "is not the record of a firing"},
 		{"a list that names what is not open", func(b *bench, key func(string) string) {
 			b.client.HSet(b.t.Context(), key("opn"), "a", "1:2,")
 		}, "a:1:2 is listed as open and is not"},

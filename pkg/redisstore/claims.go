@@ -84,12 +84,12 @@ func readClaim(r *reply, i int) claim.Claim {
 	return c
 }
 
-// released reads a flat list of firings and queues.
+// released reads a flat list of firings, queues and extras.
 func (r *reply) released(i int) []claim.Released {
 	list := r.list(i)
 	var all []claim.Released
-	for j := 0; j+1 < len(list.values); j += 2 {
-		all = append(all, claim.Released{Firing: claim.FiringID(list.text(j)), Queue: list.text(j + 1)})
+	for j := 0; j+2 < len(list.values); j += 3 {
+		all = append(all, claim.Released{Firing: claim.FiringID(list.text(j)), Queue: list.text(j + 1), Extra: list.extra(j + 2)})
 	}
 	if list.err != nil && r.err == nil {
 		r.err = list.err

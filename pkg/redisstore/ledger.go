@@ -11,7 +11,7 @@ import (
 )
 
 // auditColumns is how many values audit.lua returns for each firing.
-const auditColumns = 11
+const auditColumns = 12
 
 // handedBack is the outcome by which finish.lua knows that nothing ran.
 const handedBack = "handed_back"

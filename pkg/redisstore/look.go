@@ -49,7 +49,7 @@ func openRows(r *reply) []claim.OpenFiring {
 			Position: claim.SchedulePosition(r.text(i + 2)), Attempt: int(r.number(i + 3)), Redrives: int(r.number(i + 4)),
 			Token: claim.Token(r.number(i + 5)), LeaseUntil: r.time(i + 6), OpenedAt: r.time(i + 7),
 			Queue: r.text(i + 8), CancelWanted: r.number(i+9)&firingCancelBit != 0, CancelByHand: r.number(i+9)&firingHandBit != 0,
-			TaskOwed: r.number(i+9)&firingOwedBit != 0, Worker: r.text(i + 10)})
+			TaskOwed: r.number(i+9)&firingOwedBit != 0, Worker: r.text(i + 10), Extra: r.extra(i + 11)})
 	}
 	return all
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,10 +14,6 @@ import (
 
 // maxOpen bounds the lists of open firings in replies.
 const maxOpen = 100
-
-// auditTriggered is when the auditor first looks at a trigger that is
-// buffered; one that is not is due for it at once.
-const auditTriggered = 15 * time.Second
 
 // A pauseNote is what is kept of who paused a schedule.
 type pauseNote struct {
@@ -53,7 +48,7 @@ func (s *Store) Pause(ctx context.Context, id schedule.ID, options schedule.Paus
 	result := schedule.PauseResult{Open: openFirings(id, list)}
 	if int64(len(result.Open)) < min(open, maxOpen) {
 		// No list is kept without an overlap policy: look through the ledger.
-		result.Open, err = s.findOpen(ctx, doing, l, id, generation)
+		result.Open, err = s.findOpen(ctx, doing, l, id, generation, maxOpen)
 	}
 	return result, err
 }
@@ -69,8 +64,9 @@ func openFirings(id schedule.ID, list string) []string {
 	return all
 }
 
-// findOpen searches the ledger of a shard for firings of one schedule.
-func (s *Store) findOpen(ctx context.Context, doing string, l *layout, id schedule.ID, generation int64) ([]string, error) {
+// findOpen searches the ledger of a shard for firings of one schedule, at most
+// so many.
+func (s *Store) findOpen(ctx context.Context, doing string, l *layout, id schedule.ID, generation int64, most int) ([]string, error) {
 	const page = 1000
 	var found []string
 	pattern := fmt.Sprintf("%s:%d:*", id, generation)
@@ -84,10 +80,10 @@ func (s *Store) findOpen(ctx context.Context, doing string, l *layout, id schedu
 				found = append(found, fields[i])
 			}
 		}
-		if cursor = next; cursor == 0 || len(found) >= maxOpen {
+		if cursor = next; cursor == 0 || len(found) >= most {
 			slices.Sort(found)
 			found = slices.Compact(found)
-			return found[:min(len(found), maxOpen)], nil
+			return found[:min(len(found), most)], nil
 		}
 	}
 }
@@ -148,34 +144,6 @@ func (s *Store) planResume(ctx context.Context, o *observed, now time.Time, opti
 		second, _ = compiled.Next(plan.Superseded.First)
 	}
 	return plan, second, all.version, nil
-}
-
-// Trigger opens one extra firing now.
-func (s *Store) Trigger(ctx context.Context, id schedule.ID, options schedule.TriggerOptions) (schedule.TriggerResult, error) {
-	doing := fmt.Sprintf("trigger %q", id)
-	if options.RequestID == "" {
-		options.RequestID = rand.Text()
-	}
-	if err := schedule.ValidateRequestID(options.RequestID); err != nil {
-		return schedule.TriggerResult{}, err
-	}
-	l, err := s.peek(ctx)
-	if err != nil {
-		return schedule.TriggerResult{}, err
-	}
-	shard := l.shardOf(id)
-	answer, err := s.runShard(ctx, doing, lua.Trigger, l, shard, string(id), options.RequestID, requestTerm.Milliseconds(),
-		flag(options.ObeyOverlap), auditTriggered.Milliseconds(), s.keys.wakeChannel(), shardTag(shard))
-	if err != nil {
-		return schedule.TriggerResult{}, err
-	}
-	status := answer.text(0)
-	if status == "GONE" {
-		return schedule.TriggerResult{}, notFound(doing)
-	}
-	result := schedule.TriggerResult{FiringID: answer.text(1), Queue: answer.text(2), Duplicate: answer.number(3) == 1,
-		Buffered: status == "BUFFERED", Refused: status == "REFUSED"}
-	return result, answer.err
 }
 
 // Remove deletes a schedule.

@@ -123,22 +123,6 @@ type ResumeResult struct {
 	NextAt time.Time // may lie in the past: Missed decides; zero: none
 }
 
-// TriggerOptions refine Trigger. The zero value draws a request ID and runs
-// beside whatever is open.
-type TriggerOptions struct {
-	RequestID   string
-	ObeyOverlap bool // apply the schedule's overlap policy instead of running regardless
-}
-
-// TriggerResult says what Trigger did.
-type TriggerResult struct {
-	FiringID  string
-	Queue     string
-	Duplicate bool // the request ID had been used; FiringID is that firing
-	Buffered  bool // waits for an open firing (buffer_one, buffer_all)
-	Refused   bool // the overlap policy forbids it now; nothing was opened
-}
-
 // RemoveOptions refine Remove.
 type RemoveOptions struct {
 	Generation int64 // 0: any

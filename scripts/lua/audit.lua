@@ -6,15 +6,16 @@
 -- ARGV[5]  hide_ms  when they are looked at again if nothing happens, from now; at most 5 s when a buffered firing waits for it
 --
 -- Returns  {now_ms, next_audit_ms | "", released, firings}
---          firings: firing, state, position, attempt, redrives, token, lease_ms, opened_ms, queue, flags, worker, ...
+--          firings: firing, state, position, attempt, redrives, token, lease_ms, opened_ms, queue, flags, worker, extra, ...
 --          position PENDING not passed yet, whoever claims it again enqueues it; PASSED; GONE schedule deleted.
---          A buffered firing that is still waiting is not handed out
+--          A buffered firing that is still waiting is not handed out. With 1 MiB of payloads a reply is full: the rest is due 100 ms later
 -- Resend   safe, but what the first reply named stays hidden
 -- Writes   aud; st, fir, opn, buf, meta when it releases a buffered firing; idem, out of forgotten requests
 -- Cost     O(limit)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua
@@ -27,7 +28,9 @@
 -- @include lib/write.lua
 
 local limit, hide_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
-local found, released = {}, {}
+local found, released, carried = {}, {}, 0
+local MOST_CARRIED = 1048576 -- bytes of payloads in one reply, about
+local NEXT_REPLY_MS = 100 -- when what is over is due again
 
 local function look_at(id, firing)
   local where, r = position_of(id)
@@ -35,13 +38,20 @@ local function look_at(id, firing)
   audits[id] = now_ms + (waited_for and math.min(hide_ms, RELEASE_AUDIT_MS) or hide_ms)
   if firing.state == BUFFERED and where ~= "GONE" then return release(r, released) end
   add_row(found, id, firing)
+  carried = carried + extras.bytes(firing)
 end
 
 -- Decide.
 local ids = redis.call("ZRANGEBYSCORE", AUDIT, "-inf", now_ms, "LIMIT", 0, limit)
 load_firings(ids)
 for _, id in ipairs(ids) do
-  if firings[id] then look_at(id, firings[id]) else audits[id] = false end
+  if not firings[id] then
+    audits[id] = false
+  elseif carried < MOST_CARRIED then
+    look_at(id, firings[id])
+  else
+    audits[id] = now_ms + NEXT_REPLY_MS
+  end
 end
 
 -- Apply.

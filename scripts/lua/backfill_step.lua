@@ -12,13 +12,14 @@
 -- Returns  {status, record, released}
 --          OK; STALE another step was made, or it was halted or ended; WAIT for the rate, for open firings or for a
 --          schedule that is stopped; GONE no such backfill.
---          released: firing, queue, ... that are intents; enqueue each
+--          released: firing, queue, extra, ... that are intents; enqueue each
 -- Resend   STALE, with the firings of the step that nobody enqueued yet
 -- Writes   st, fir, aud, opn, bf, bfq, evt
 -- Cost     O(scheduled times)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua
@@ -32,8 +33,6 @@ local schedule, backfill, expected_ms, cursor_ms = ARGV[4], ARGV[5], tonumber(AR
 local opened, released = #ARGV - 8, {}
 local r, b = get_schedule(schedule), get_backfill(schedule .. ":" .. backfill)
 
-local function told(id, queue) released[#released + 1], released[#released + 2] = id, queue end
-
 -- must_wait says whether the step comes too early.
 local function must_wait()
   local stopped = r.state == PAUSED or r.state == DISABLED
@@ -46,9 +45,10 @@ local function open_at(at)
   if b.overlap == SKIP_OVERLAP and r.open > 0 then
     b.passed = b.passed + 1
   else
-    open_firing(r, id, new_firing(INTENT, tonumber(at), r.queue), now_ms + RELEASE_AUDIT_MS)
+    local firing = new_firing(INTENT, tonumber(at), r.queue)
+    open_firing(r, id, firing, now_ms + RELEASE_AUDIT_MS)
     b.open, b.opened = b.open + 1, b.opened + 1
-    told(id, r.queue)
+    extras.add_released(released, id, firing)
   end
 end
 
@@ -58,7 +58,7 @@ if b.cursor_ms ~= expected_ms or b.halted_ms > 0 or b.ended_ms > 0 then
   for i = 9, #ARGV do
     local id = firing_of(r, "b" .. backfill .. "." .. ARGV[i])
     local firing = get_firing(id)
-    if firing and firing.state == INTENT then told(id, firing.queue) end
+    if firing and firing.state == INTENT then extras.add_released(released, id, firing) end
   end
   return { "STALE", encode_backfill(b), released }
 end

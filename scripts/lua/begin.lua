@@ -17,6 +17,7 @@
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua
@@ -35,8 +36,9 @@ local calls, schedule_ids, wanted = {}, {}, {}
 for i = 4, #ARGV, 6 do
   local c = { id = ARGV[i], owner = ARGV[i + 1], worker = ARGV[i + 2], lease_ms = tonumber(ARGV[i + 3]),
     once = ARGV[i + 4] == "1", keep = tonumber(ARGV[i + 5]), run_log = KEYS[16 + #calls] }
-  local schedule, generation, _, at_ms = split_firing(c.id)
+  local schedule, generation, key, at_ms = split_firing(c.id)
   c.schedule, c.generation, c.at_ms, c.released = schedule, generation, at_ms, {}
+  c.manual = string.sub(key or "", 1, 1) == "m"
   calls[#calls + 1] = c
   schedule_ids[#calls], wanted[#calls] = c.schedule, c.id
 end

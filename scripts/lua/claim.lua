@@ -8,7 +8,7 @@
 -- ARGV[7]  audit_overlap_ms  the same for schedules with an overlap policy
 --
 -- Returns  {now_ms, next_due_ms | "", released, claims, damaged, calendars}
---          released: firing, queue, ... that were buffered and are intents now; enqueue each
+--          released: firing, queue, extra, ... that were buffered and are intents now; enqueue each
 --          claims: schedule, generation, scheduled_ms, token, kind, version, again, redrives, fired, others, open, ...
 --          kind "F" enqueue it, an intent is recorded; "O" open firings forbid or delay it; "K" an operator asked
 --          to skip it; "A" it has its verdict, only the next time is wanted. open lists open firings, without
@@ -21,6 +21,7 @@
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua

@@ -11,6 +11,7 @@
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 -- @include lib/position.lua
 

@@ -12,6 +12,7 @@
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 
 local audit_ms, ids = now_ms + tonumber(ARGV[4]), {}

@@ -38,6 +38,7 @@
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua
@@ -58,7 +59,7 @@
 local id, definition, request, keep_ms = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local expected_version, expected_next_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
 local replace, next_ms, released = ARGV[11] == "1", tonumber(ARGV[12]), {}
-local keep_answer, paused, removed = ARGV[8] == "1", ARGV[16] == "1", tonumber(ARGV[28])
+local paused, removed = ARGV[16] == "1", tonumber(ARGV[28])
 local superseded, second_ms = decode_range(ARGV[14]), tonumber(ARGV[15])
 local r = get_schedule(id)
 
@@ -101,6 +102,6 @@ for i = 29, 28 + removed do redis.call("ZREM", LABEL, ARGV[i]) end
 for i = 29 + removed, #ARGV do redis.call("ZADD", LABEL, 0, ARGV[i]) end
 write_all()
 local result = answer("OK", created and 1 or 0)
-remember(request, keep_ms, keep_answer and string.format("%d|%s|%d|%d", unpack(result, 2, 5)) or "")
+remember(request, keep_ms, ARGV[8] == "1" and string.format("%d|%s|%d|%d", unpack(result, 2, 5)) or "")
 if wake then redis.call("PUBLISH", ARGV[25], ARGV[26]) end
 return result

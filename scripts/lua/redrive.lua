@@ -16,6 +16,7 @@
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 
 local id, expected, token, audit_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), now_ms + tonumber(ARGV[7])

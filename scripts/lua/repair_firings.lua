@@ -14,6 +14,7 @@
 -- @include lib/clock.lua
 -- @include lib/shard.lua
 -- @include lib/schedule.lua
+-- @include lib/extra.lua
 -- @include lib/firing.lua
 -- @include lib/lists.lua
 -- @include lib/event.lua
@@ -34,6 +35,14 @@ local function audit_of(id, firing)
   tell(id, "aud")
 end
 
+-- readable_extra is what can still be read of what the firing carried.
+local function readable_extra(id)
+  local text = redis.call("HGET", FIRING, id)
+  local rest = select(13, string.match(text, FIRING_FIELDS))
+  local extra = rest and string.sub(text, rest) or ""
+  return extra ~= "" and extras.decode(extra) and extra or ""
+end
+
 -- read_anew stands in for a record that cannot be read. Nil: there is none to
 -- keep.
 local function read_anew(id, r, at_ms)
@@ -46,8 +55,10 @@ local function read_anew(id, r, at_ms)
   end
   tell(id, "fir")
   if not r then return drop_firing(id) end
-  put_firing(id, new_firing(INTENT, at_ms, r.queue), now_ms)
-  return firings[id]
+  local firing = new_firing(INTENT, at_ms, r.queue)
+  firing.extra = readable_extra(id)
+  put_firing(id, firing, now_ms)
+  return firing
 end
 
 -- Decide.

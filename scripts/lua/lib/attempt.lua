@@ -1,5 +1,5 @@
 -- Beginning attempts. A call c has the fields that begin.lua reads from ARGV:
--- id, at_ms, owner, worker, lease_ms, keep, run_log, and released, to which
+-- id, manual, at_ms, owner, worker, lease_ms, keep, run_log, and released, to which
 -- what it releases is added.
 local function answer(c, word, wait_ms) return { word, 0, 0, wait_ms or 0, c.released } end
 
@@ -25,11 +25,18 @@ local function adopt(c, r)
   return firing
 end
 
+-- waited_for lists what must end before a firing runs. A trigger waits for
+-- exactly what it asked to end, whatever the schedule's policy is.
+local function waited_for(c, r, firing)
+  if c.manual then return extras.waits(firing) end
+  return overlap_policy(r) == CANCEL_OTHER and open_list(r) or ""
+end
+
 -- busy_for is how long a live attempt of it, or one to wait for, may go on.
 local function busy_for(c, r, firing)
   if firing.state == RUNNING and firing.lease_ms > now_ms then return firing.lease_ms - now_ms end
-  if overlap_policy(r) ~= CANCEL_OTHER or r.open < 2 then return end
-  for _, other_id in ipairs(firing_ids(r, open_list(r))) do
+  if r.open < 2 then return end
+  for _, other_id in ipairs(firing_ids(r, waited_for(c, r, firing))) do
     local other = other_id ~= c.id and get_firing(other_id)
     if other and other.state == RUNNING and other.lease_ms > now_ms then return other.lease_ms - now_ms end
   end

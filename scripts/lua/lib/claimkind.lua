@@ -31,7 +31,7 @@ local function claim_kind(r, id, audit_ms, audit_overlap_ms)
   if is_skipped(r, text_of[r.next_ms]) then return "K", 0, 0, r.open, list end
   local others = r.open
   if others > 0 and overlap ~= ALLOW and overlap ~= CANCEL_OTHER then return "O", 0, 0, others, list end
-  if overlap == CANCEL_OTHER then ask_cancel(r) end
+  if overlap == CANCEL_OTHER then ask_to_end(firing_ids(r, open_list(r))) end
   open_firing(r, id, intent_text(r.next_ms, r.queue), overlap == ALLOW and audit_ms or audit_overlap_ms)
   return "F", 0, 0, others, list
 end

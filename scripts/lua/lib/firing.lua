@@ -2,35 +2,36 @@
 -- A firing is "schedule:generation:key"; key is the scheduled time, "m" and a
 -- request (trigger), or "b", a backfill, "." and a scheduled time. The three
 -- spaces cannot meet, and only the first is compared with the high-water mark.
+-- What a trigger gave it stands behind them, see lib/extra.lua.
 -- A record that cannot be read counts as none. Changes are collected and
 -- written once, see write_firings.
-local FIRING_FIELDS = "^" .. string.rep("([^|]*)|", 12) .. "(.*)$"
+local FIRING_FIELDS = "^" .. string.rep("([^|]*)|", 12) .. "()"
 local firings, changed_firings, audits = {}, {}, {}
 
 local function decode_firing(text)
-  local state, attempt, token, lease_ms, redrives, at_ms, flags, opened_ms, begun_ms, owner, worker, queue, unknown =
+  local state, attempt, token, lease_ms, redrives, at_ms, flags, opened_ms, begun_ms, owner, worker, queue, rest =
     string.match(text, FIRING_FIELDS)
-  if not unknown then return false end
+  if not rest then return false end
   local f = {
     state = state, attempt = number_of[attempt], token = number_of[token], lease_ms = number_of[lease_ms],
     redrives = number_of[redrives], at_ms = number_of[at_ms], flags = number_of[flags],
     opened_ms = number_of[opened_ms], begun_ms = number_of[begun_ms],
-    owner = owner, worker = worker, queue = queue, unknown = unknown,
+    owner = owner, worker = worker, queue = queue, extra = string.sub(text, rest),
   }
   local readable = f.attempt and f.token and f.lease_ms and f.redrives and f.at_ms and f.flags and f.opened_ms and f.begun_ms
-  return readable and f or false
+  return readable and (f.extra == "" or extras.decode(f.extra)) and f or false
 end
 
 local function encode_firing(f)
   if type(f) == "string" then return f end
   return f.state .. "|" .. text_of[f.attempt] .. "|" .. text_of[f.token] .. "|" .. text_of[f.lease_ms] .. "|" ..
     text_of[f.redrives] .. "|" .. text_of[f.at_ms] .. "|" .. text_of[f.flags] .. "|" .. text_of[f.opened_ms] .. "|" ..
-    text_of[f.begun_ms] .. "|" .. f.owner .. "|" .. f.worker .. "|" .. f.queue .. "|" .. f.unknown
+    text_of[f.begun_ms] .. "|" .. f.owner .. "|" .. f.worker .. "|" .. f.queue .. "|" .. f.extra
 end
 
 local function new_firing(state, at_ms, queue)
   return { state = state, attempt = 0, token = 0, lease_ms = 0, redrives = 0, at_ms = at_ms, flags = 0,
-    opened_ms = now_ms, begun_ms = 0, owner = "", worker = "", queue = queue, unknown = "" }
+    opened_ms = now_ms, begun_ms = 0, owner = "", worker = "", queue = queue, extra = "" }
 end
 
 local function load_firings(ids)

@@ -20,9 +20,9 @@ local function buffer_firing(r, id, firing, audit_ms)
   set_buffered(r, r.buffered + 1)
 end
 
--- ask_cancel asks every listed open firing to end; the auditor looks at once.
-local function ask_cancel(r)
-  for _, id in ipairs(firing_ids(r, open_list(r))) do
+-- ask_to_end asks firings to end; the auditor looks at once.
+local function ask_to_end(ids)
+  for _, id in ipairs(ids) do
     local firing = get_firing(id)
     if firing and not has_bit(firing.flags, CANCEL_ASKED) then
       firing.flags = firing.flags + CANCEL_ASKED
@@ -32,7 +32,7 @@ local function ask_cancel(r)
 end
 
 -- release turns the oldest buffered firing into an intent once nothing is open,
--- and adds it with its queue to released: the caller enqueues it.
+-- and tells the caller in released, who enqueues it.
 local function release(r, released)
   while (r.state == ACTIVE or r.state == COMPLETED) and r.buffered > 0 and r.open == 0 do
     local item = string.match(buffer_list(r), "^([^,]+),")
@@ -44,8 +44,7 @@ local function release(r, released)
     if firing and firing.state == BUFFERED then
       firing.state, firing.flags = INTENT, RELEASED
       open_firing(r, id, firing, now_ms + RELEASE_AUDIT_MS)
-      released[#released + 1] = id
-      released[#released + 1] = firing.queue
+      extras.add_released(released, id, firing)
     end
   end
 end
@@ -55,8 +54,7 @@ local function repeat_release(r, released)
   for _, id in ipairs(firing_ids(r, listed_open(r))) do
     local firing = get_firing(id)
     if firing and firing.state == INTENT and has_bit(firing.flags, RELEASED) then
-      released[#released + 1] = id
-      released[#released + 1] = firing.queue
+      extras.add_released(released, id, firing)
     end
   end
 end

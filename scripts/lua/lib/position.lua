@@ -1,4 +1,4 @@
--- How firings are shown to auditors: eleven columns for each.
+-- How firings are shown to auditors: twelve columns for each.
 
 -- position relates a firing to the high-water mark of its schedule.
 local function position(r, generation, at_ms)
@@ -15,7 +15,7 @@ end
 local function add_row(rows, id, firing)
   for _, value in ipairs({
     id, firing.state, position_of(id), firing.attempt, firing.redrives, firing.token, firing.lease_ms,
-    firing.opened_ms, firing.queue, firing.flags, firing.worker,
+    firing.opened_ms, firing.queue, firing.flags, firing.worker, firing.extra,
   }) do
     rows[#rows + 1] = value
   end
