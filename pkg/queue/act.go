@@ -40,7 +40,7 @@ func (s *sweep) enqueue(ctx context.Context, f claim.OpenFiring) error {
 		s.count(func(r *SweepResult) { r.Left++ })
 		return nil
 	}
-	err := s.releaser.enqueuer.Push(ctx, Push{Firing: f.Firing, Redrives: f.Redrives, Definition: definition, Queue: f.Queue})
+	err := s.releaser.enqueuer.Push(ctx, Push{Firing: f.Firing, Redrives: f.Redrives, Definition: definition, Queue: f.Queue, Extra: f.Extra})
 	if hopeless(err) {
 		return s.settle(ctx, f, claim.OutcomeFailed, err.Error())
 	}
@@ -90,7 +90,7 @@ func (s *sweep) redrive(ctx context.Context, f claim.OpenFiring, reason string) 
 		}
 		redrives = result.Redrives
 	}
-	err := s.releaser.enqueuer.Push(ctx, Push{Firing: f.Firing, Redrives: redrives, Definition: definition, Queue: f.Queue})
+	err := s.releaser.enqueuer.Push(ctx, Push{Firing: f.Firing, Redrives: redrives, Definition: definition, Queue: f.Queue, Extra: f.Extra})
 	if hopeless(err) {
 		return s.settle(ctx, f, claim.OutcomeFailed, err.Error())
 	}

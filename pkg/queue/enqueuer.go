@@ -32,6 +32,7 @@ type Push struct {
 	Definition schedule.Schedule // of the firing's schedule
 	Queue      string            // "" is Definition.Queue
 	Token      claim.Token       // of the claim; 0: none, such as for a firing that the auditor enqueues
+	Extra      *claim.Extra      // what a trigger gave the firing; nil: nothing
 }
 
 // EnqueuerOptions configure an Enqueuer.
@@ -185,7 +186,7 @@ func prepare(push Push) (*asynq.Task, []asynq.Option, EnqueuedEvent, error) {
 		return fail(err)
 	}
 	event := EnqueuedEvent{Firing: push.Firing, TaskID: push.Firing.TaskID(push.Redrives), Type: definition.Type, Queue: queue, Token: push.Token}
-	return asynq.NewTaskWithHeaders(definition.Type, definition.Payload, headers), []asynq.Option{
+	return asynq.NewTaskWithHeaders(definition.Type, payloadOf(push), headers), []asynq.Option{
 		asynq.TaskID(event.TaskID),
 		asynq.Queue(queue),
 		// With 0 asynq would archive the task unrun after a crash or a lost
@@ -194,6 +195,14 @@ func prepare(push Push) (*asynq.Task, []asynq.Option, EnqueuedEvent, error) {
 		asynq.Timeout(wholeSeconds(definition.Timeout, schedule.DefaultTimeout)),
 		asynq.Retention(max(wholeSeconds(definition.Retention, schedule.DefaultRetention), schedule.MinRetention)),
 	}, event, nil
+}
+
+// payloadOf returns what the handler gets.
+func payloadOf(push Push) []byte {
+	if push.Extra != nil && push.Extra.Payload != nil {
+		return push.Extra.Payload
+	}
+	return push.Definition.Payload
 }
 
 // queueOf returns the queue that the push goes to.

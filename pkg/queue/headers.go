@@ -19,7 +19,7 @@ const (
 	HeaderFiring      = "Belfry-Firing"       // firing ID
 	HeaderSchedule    = "Belfry-Schedule"     // schedule ID
 	HeaderGeneration  = "Belfry-Generation"   // generation of the schedule, decimal
-	HeaderScheduledAt = "Belfry-Scheduled-At" // scheduled time, Unix milliseconds; absent for a manual run
+	HeaderScheduledAt = "Belfry-Scheduled-At" // scheduled time, Unix milliseconds; absent for a manual run that stands for none
 	HeaderToken       = "Belfry-Token"        // token of the claim; absent when a firing was enqueued without one
 	HeaderEffect      = "Belfry-Effect"       // "at_most_once"; absent otherwise
 	HeaderMaxRetry    = "Belfry-Max-Retry"    // max_retry of the definition, decimal; asynq itself gets at least 1
@@ -39,7 +39,7 @@ type Firing struct {
 	Schedule    schedule.ID
 	Generation  int64
 	Kind        claim.Kind
-	ScheduledAt time.Time   // UTC; zero for a manual run
+	ScheduledAt time.Time   // UTC; zero for a manual run, unless its trigger named one
 	Attempt     int         // 1 is the first; crashes count. 0 outside the middleware
 	Token       claim.Token // of the execution: refuse smaller ones where you write. 0 outside the middleware
 }
@@ -86,6 +86,9 @@ func readHeaders(headers map[string]string) (meta, bool, error) {
 		ID: claim.FiringID(id), Schedule: parsed.Schedule, Generation: parsed.Generation,
 		Kind: parsed.Kind, ScheduledAt: parsed.ScheduledAt,
 	}}
+	if ms, err := strconv.ParseInt(headers[HeaderScheduledAt], 10, 64); err == nil && ms > 0 && parsed.Kind == claim.KindManual {
+		m.firing.ScheduledAt = time.UnixMilli(ms).UTC() // of the others the ID says it
+	}
 	if schedule.Effect(headers[HeaderEffect]) == schedule.AtMostOnce {
 		m.effect = schedule.AtMostOnce
 	}
@@ -108,6 +111,9 @@ func writeHeaders(p Push, f claim.Firing, maxRetry int) (map[string]string, erro
 	headers[HeaderSchedule] = string(f.Schedule)
 	headers[HeaderGeneration] = strconv.FormatInt(f.Generation, 10)
 	headers[HeaderMaxRetry] = strconv.Itoa(maxRetry)
+	if f.Kind == claim.KindManual && p.Extra != nil {
+		f.ScheduledAt = p.Extra.ScheduledAt
+	}
 	if !f.ScheduledAt.IsZero() {
 		headers[HeaderScheduledAt] = strconv.FormatInt(f.ScheduledAt.UnixMilli(), 10)
 	}

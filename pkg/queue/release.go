@@ -35,7 +35,7 @@ func (r releaser) release(ctx context.Context, released []claim.Released) error 
 	var pushes []Push
 	for _, one := range released {
 		if definition, ok := definitions[one.Firing]; ok { // otherwise deleted: begin would refuse it
-			pushes = append(pushes, Push{Firing: one.Firing, Definition: definition, Queue: one.Queue})
+			pushes = append(pushes, Push{Firing: one.Firing, Definition: definition, Queue: one.Queue, Extra: one.Extra})
 		}
 	}
 	var pushed []claim.FiringID
