@@ -7,7 +7,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/queue"
 )
 
@@ -248,20 +247,20 @@ func (s *sim) work(ctx context.Context, p *process, t *asynq.Task) error {
 		s.happened("handler failed")
 		return errOnPurpose
 	}
-	return s.affect(ctx, p, d, g, firing.ID, firing.Token)
+	return s.affect(ctx, p, d, g, firing, content{string(t.Payload()), firing.ScheduledAt.UnixMilli()})
 }
 
 // affect writes to the sink. The process may stand still or crash before and
 // after, and what was sent arrives however the context ended meanwhile.
-func (s *sim) affect(ctx context.Context, p *process, d *dice, g *grant, id claim.FiringID, token claim.Token) error {
+func (s *sim) affect(ctx context.Context, p *process, d *dice, g *grant, firing queue.Firing, got content) error {
 	f := s.faults()
 	p.endanger(d, f)
 	if err := p.wait(ctx, d.between(time.Microsecond, time.Millisecond)); err != nil {
 		return err
 	}
-	s.note(p.id, "EFFECT", string(id), token.String())
+	s.note(p.id, "EFFECT", string(firing.ID), firing.Token.String())
 	s.atomically(func() {
-		s.witness.effect(id, token)
+		s.witness.effect(firing.ID, firing.Token, got)
 		if g != nil {
 			g.effect = true
 		}

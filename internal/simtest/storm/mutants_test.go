@@ -55,7 +55,10 @@ var mutants = []mutant{
 	{"the auditor enqueues a lost task again", "B4", "leftover|lost", []edit{{"pkg/queue/decide.go", "	case !task.exists:\n		return decision{what: doRedrive", "	case !task.exists:\n		return decision{what: doLeave"}}},
 	{"the auditor enqueues what is owed", "P4", "leftover|lost", []edit{{"pkg/queue/decide.go", "return decision{what: doEnqueue", "return decision{what: doLeave"}}},
 	{"what is settled is acknowledged, not run", "B2", "effect-without-a-grant", []edit{{"pkg/queue/middleware.go", "	switch grant.Answer {\n", "	if grant.Answer == claim.BeginSettled {\n		grant.Answer = claim.BeginRun\n	}\n	switch grant.Answer {\n"}}},
+	{"a payload comes out of the buffer with its firing", "P4", "wrong-content", []edit{{recordFile, "Queue: f.queue, Extra: f.extra}", "Queue: f.queue}"}}},
+	{"the auditor enqueues the payload of a trigger", "P4", "wrong-content", []edit{{"pkg/queue/act.go", "Redrives: f.Redrives, Definition: definition, Queue: f.Queue, Extra: f.Extra}", "Redrives: f.Redrives, Definition: definition, Queue: f.Queue}"}}},
 	// Without a row: drawn storms.
+	{"a re-drive carries the payload of a trigger", "", "wrong-content", []edit{{"pkg/queue/act.go", "Redrives: redrives, Definition: definition, Queue: f.Queue, Extra: f.Extra}", "Redrives: redrives, Definition: definition, Queue: f.Queue}"}}},
 	{"a skip counts while a claim waits for the overlap policy", "", "wrong-verdict", []edit{{claimsFile, "		case slices.ContainsFunc(r.skips, r.next.Equal): // asked", "		case false: // asked"}}},
 	{"one probe at a time", "", "probe-beside-a-run", []edit{{recordFile, "r.flag == enabled || r.flag == halfOpen && len(r.others(r.pending())) == 0", "r.flag == enabled || r.flag == halfOpen"}, {recordFile, "	case r.next.IsZero() || r.flag == halfOpen && len(r.others(r.pending())) > 0:", "	case r.next.IsZero():"}}},
 	{"the breaker opens at the failure that reaches the bound", "", "breaker-stayed-closed", []edit{{recordFile, "r.consecutive >= limit", "r.consecutive > limit"}}},

@@ -230,7 +230,7 @@ func (s *sim) name(i int) schedule.ID { return schedule.ID(fmt.Sprintf("s%d", i)
 
 // definition returns a schedule as it is created.
 func (s *sim) definition(i int) schedule.Schedule {
-	d := schedule.Schedule{ID: s.name(i), Type: "work", Queue: "q1", Timeout: time.Minute, Missed: s.c.missed, CatchUp: s.c.catchUp,
+	d := schedule.Schedule{ID: s.name(i), Type: "work", Queue: "q1", Payload: []byte(payload), Timeout: time.Minute, Missed: s.c.missed, CatchUp: s.c.catchUp,
 		Overlap: s.c.overlap, BufferLimit: s.c.bufferLimit, Effect: s.c.effect, MaxFailures: s.c.maxFailures, CoolDown: s.c.coolDown,
 		Ends: s.faultEnd}
 	if s.c.mixed {

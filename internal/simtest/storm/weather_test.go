@@ -194,15 +194,6 @@ func (a *admin) move(d *dice, id schedule.ID) {
 	a.s.happened("queue move")
 }
 
-// trigger is asked for by several clients with one request ID.
-func (a *admin) trigger(d *dice, id schedule.ID) {
-	request := a.request()
-	for range 2 + d.pick(2) {
-		_, _ = a.store.Trigger(a.s.ctx, id, schedule.TriggerOptions{RequestID: request, ObeyOverlap: d.chance(0.5)}) // its error is one of the faults
-	}
-	a.s.happened("trigger")
-}
-
 func (a *admin) remake(d *dice, id schedule.ID) {
 	entry, err := a.s.store.Get(a.s.ctx, id)
 	if err != nil {

@@ -52,9 +52,10 @@ type track struct {
 	outcome  claim.RunOutcome
 	settled  time.Time
 	manual   bool
-	unwanted bool // an operator asked for its end
-	again    bool // claimed more than once: it fires whatever a calendar says by then
-	lost     int  // tasks of it that the queue lost
+	unwanted bool      // an operator asked for its end
+	again    bool      // claimed more than once: it fires whatever a calendar says by then
+	lost     int       // tasks of it that the queue lost
+	asked    []content // by the triggers that opened it: more than one when the store forgot the first
 	redrives int
 	tasks    map[string]bool // task IDs that reached a queue
 }
@@ -305,8 +306,9 @@ func (w *witness) settled(id claim.FiringID, outcome claim.RunOutcome) {
 }
 
 // effect is the sink: it refuses tokens smaller than one that it has seen.
-func (w *witness) effect(id claim.FiringID, token claim.Token) {
+func (w *witness) effect(id claim.FiringID, token claim.Token, got content) {
 	t := w.track(id)
+	w.judgeContent(t, got)
 	granted := func(g *grant) bool { return g.token == token }
 	if !w.sim.c.plain && !slices.ContainsFunc(t.grants, granted) {
 		w.violate("effect without a grant", string(id), "token %d", token)
@@ -345,16 +347,6 @@ func (t *track) extra() bool { return t.manual || t.key.Kind == claim.KindBackfi
 // given up reports whether the queue lost all that the auditors could give it.
 func (t *track) givenUp() bool {
 	return t.outcome == claim.OutcomeLost && t.lost > maxRedrives
-}
-
-// triggered notes a manual run.
-func (w *witness) triggered(r schedule.TriggerResult) {
-	if r.Duplicate {
-		w.sim.count("trigger repeated")
-	}
-	if r.FiringID != "" && !r.Refused {
-		w.track(claim.FiringID(r.FiringID)).manual = true
-	}
 }
 
 // rolled reports whether a store forgot something in this simulation.
