@@ -198,8 +198,8 @@ func (s *sweep) define(ctx context.Context) {
 			firings = append(firings, s.batch.Firings[i].Firing)
 		}
 	}
-	definitions, err := s.releaser.definitions(ctx, firings)
-	if err != nil {
+	definitions, errs := s.releaser.definitions(ctx, firings)
+	for _, err := range errs {
 		s.fail(err)
 	}
 	s.definitions = definitions

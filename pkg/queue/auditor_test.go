@@ -349,6 +349,32 @@ func TestSweepReportsFaults(t *testing.T) {
 	}
 }
 
+// A malformed ID, as a damaged ledger holds, is an error of its own and keeps
+// no other firing from being enqueued.
+func TestAMalformedFiringStopsNoOther(t *testing.T) {
+	inBubble(t, definition(), func(b *bench) {
+		good, bad := firingAt(1), claim.FiringID("no firing")
+		for _, id := range []claim.FiringID{good, bad} {
+			b.ledger.add(id, claim.FiringIntent, b.definition.Queue)
+			b.ledger.due(id)
+		}
+		result, err := b.auditor.Sweep(b.t.Context(), 0)
+		if err == nil || result.Failed != 1 || result.Enqueued != 1 || result.Looked != 2 {
+			b.t.Errorf("Sweep = %+v, %v; want one enqueued, one failed", result, err)
+		}
+		b.wantTask(string(good), "pending")
+		second := firingAt(2)
+		b.ledger.add(second, claim.FiringIntent, b.definition.Queue)
+		if err := b.auditor.Release(b.t.Context(), []claim.Released{{Firing: bad, Queue: "default"}, {Firing: second, Queue: b.definition.Queue}}); err == nil {
+			b.t.Error("Release with a malformed firing = nil, want an error")
+		}
+		b.wantTask(string(second), "pending")
+		if f, ok := b.ledger.get(second); !ok || f.State != claim.FiringEnqueued {
+			b.t.Errorf("ledger = %+v, want it marked", f)
+		}
+	})
+}
+
 func TestReleaseEnqueuesAndMarks(t *testing.T) {
 	onRedis(t, definition(), func(b *bench) {
 		id, other := firingAt(1), firingAt(2)

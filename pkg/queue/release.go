@@ -28,10 +28,7 @@ func (r releaser) release(ctx context.Context, released []claim.Released) error 
 	for i, one := range released {
 		firings[i] = one.Firing
 	}
-	definitions, err := r.definitions(ctx, firings)
-	if err != nil {
-		return err
-	}
+	definitions, errs := r.definitions(ctx, firings)
 	var pushes []Push
 	for _, one := range released {
 		if definition, ok := definitions[one.Firing]; ok { // otherwise deleted: begin would refuse it
@@ -39,11 +36,11 @@ func (r releaser) release(ctx context.Context, released []claim.Released) error 
 		}
 	}
 	var pushed []claim.FiringID
-	errs := r.enqueuer.PushAll(ctx, pushes)
-	for i, err := range errs {
+	for i, err := range r.enqueuer.PushAll(ctx, pushes) {
 		if err == nil {
 			pushed = append(pushed, pushes[i].Firing)
 		}
+		errs = append(errs, err)
 	}
 	if len(pushed) > 0 {
 		if err := r.ledger.Mark(ctx, r.auditAfter, pushed); err != nil {
@@ -54,15 +51,18 @@ func (r releaser) release(ctx context.Context, released []claim.Released) error 
 }
 
 // definitions returns those of the firings whose schedule still has the
-// generation of the firing.
-func (r releaser) definitions(ctx context.Context, firings []claim.FiringID) (map[claim.FiringID]schedule.Schedule, error) {
+// generation of the firing. A malformed ID, of a damaged ledger, has none and is
+// an error of its own.
+func (r releaser) definitions(ctx context.Context, firings []claim.FiringID) (map[claim.FiringID]schedule.Schedule, []error) {
 	parsed := make(map[claim.FiringID]claim.Firing, len(firings))
 	var ids []schedule.ID
+	var errs []error
 	seen := make(map[schedule.ID]bool)
 	for _, id := range firings {
 		firing, err := claim.ParseFiringID(string(id))
 		if err != nil {
-			return nil, fmt.Errorf("queue: firing from the ledger: %w", err)
+			errs = append(errs, fmt.Errorf("queue: firing from the ledger: %w", err))
+			continue
 		}
 		parsed[id] = firing
 		if !seen[firing.Schedule] {
@@ -71,11 +71,11 @@ func (r releaser) definitions(ctx context.Context, firings []claim.FiringID) (ma
 		}
 	}
 	if len(ids) == 0 {
-		return nil, nil
+		return nil, errs
 	}
 	entries, err := r.catalog.GetMany(ctx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("queue: read the definitions of %d schedules: %w", len(ids), err)
+		return nil, append(errs, fmt.Errorf("queue: read the definitions of %d schedules: %w", len(ids), err))
 	}
 	definitions := make(map[claim.FiringID]schedule.Schedule, len(firings))
 	for id, firing := range parsed {
@@ -83,5 +83,5 @@ func (r releaser) definitions(ctx context.Context, firings []claim.FiringID) (ma
 			definitions[id] = entry.Schedule
 		}
 	}
-	return definitions, nil
+	return definitions, errs
 }
