@@ -202,7 +202,7 @@ func (g *gated) Resume(ctx context.Context, id schedule.ID, o schedule.ResumeOpt
 func (g *gated) Trigger(ctx context.Context, id schedule.ID, o schedule.TriggerOptions) (schedule.TriggerResult, error) {
 	return witnessed(g, ctx, "trigger", string(id)+" "+o.RequestID, func(ctx context.Context) (schedule.TriggerResult, error) {
 		return g.direct.Trigger(ctx, id, o)
-	}, func(w *witness, r schedule.TriggerResult) { w.triggered(r, contentOf(o)) })
+	}, func(w *witness, r schedule.TriggerResult) { w.triggered(r, o) })
 }
 
 // Remove implements schedule.Catalog.

@@ -100,7 +100,7 @@ var sometimes = []string{
 	"crash", "pause", "refused", "lost reply", "duplicated command", "echoed command", "delayed command",
 	"delivered twice", "task lost", "stub of a lost task", "recovered by asynq", "re-driven", "settled by the auditor",
 	"clock jump of a worker", "clock jump of the store", "outage",
-	"paused", "paused for a while", "resumed", "edit", "spec edited", "queue move", "trigger", "trigger repeated", "trigger repeated with other content",
+	"paused", "paused for a while", "resumed", "edit", "spec edited", "queue move", "trigger", "trigger repeated", "trigger repeated with other content", "trigger ended what was open",
 	"payload of a trigger seen", "scheduled time of a trigger seen", "schedule deleted",
 	"claimed again", "overlap met", "handler failed", "run asked to end",
 	"begin RUN", "begin SETTLED", "begin BUSY", "begin CANCELLED", "begin GONE", "begin UNKNOWN",

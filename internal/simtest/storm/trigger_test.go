@@ -52,17 +52,20 @@ func (a *admin) trigger(d *dice, id schedule.ID) {
 }
 
 // triggered notes a manual run, and what it was asked to carry.
-func (w *witness) triggered(r schedule.TriggerResult, asked content) {
+func (w *witness) triggered(r schedule.TriggerResult, o schedule.TriggerOptions) {
 	if r.Duplicate {
 		w.sim.count("trigger repeated")
 	}
 	if r.FiringID == "" || r.Refused {
 		return
 	}
-	t := w.track(claim.FiringID(r.FiringID))
+	t, asked := w.track(claim.FiringID(r.FiringID)), contentOf(o)
 	t.manual = true
 	if !r.Duplicate {
 		t.asked = append(t.asked, asked)
+		if o.Overlap == schedule.OverlapCancelOther {
+			w.cancelOpen(t)
+		}
 		return
 	}
 	same := len(t.asked) > 0 && t.asked[len(t.asked)-1] == asked
@@ -72,6 +75,16 @@ func (w *witness) triggered(r schedule.TriggerResult, asked content) {
 	if same == r.Differs && !w.rolled() {
 		w.violate("wrong answer to a repeat", r.FiringID, "differs is %t, first %v, now %v", r.Differs, t.asked, asked)
 	}
+}
+
+// cancelOpen notes that the trigger asked everything that is open to end.
+func (w *witness) cancelOpen(t *track) {
+	for _, other := range w.tracks {
+		if other != t && other.key.Schedule == t.key.Schedule && other.key.Generation == t.key.Generation && other.outcome == "" {
+			other.unwanted = true
+		}
+	}
+	w.sim.count("trigger ended what was open")
 }
 
 // judgeContent wants a handler to get what the trigger gave, or else what the

@@ -52,7 +52,7 @@ type track struct {
 	outcome  claim.RunOutcome
 	settled  time.Time
 	manual   bool
-	unwanted bool      // an operator asked for its end
+	unwanted bool      // an operator or a trigger asked for its end
 	again    bool      // claimed more than once: it fires whatever a calendar says by then
 	lost     int       // tasks of it that the queue lost
 	asked    []content // by the triggers that opened it: more than one when the store forgot the first
