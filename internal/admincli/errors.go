@@ -80,7 +80,14 @@ func exitCode(err error) int {
 
 // isUnauthorised knows the replies of Redis by their leading word.
 func isUnauthorised(err error) bool {
-	return hasWord(err, "NOAUTH", "WRONGPASS", "NOPERM")
+	return hasWord(err, "NOAUTH", "WRONGPASS", "NOPERM") || notLoggedIn(err)
+}
+
+// notLoggedIn knows how Redis refuses a command of many or long arguments, such
+// as a script, before the login: it does not read it far enough to say NOAUTH.
+func notLoggedIn(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "unauthenticated multibulk length") || strings.Contains(text, "unauthenticated bulk length")
 }
 
 // isUnreachable reports whether the store could not be talked to, or is not
@@ -127,6 +134,8 @@ func describe(err error, address string) string {
 		return visible(field.Error())
 	case errors.Is(err, errInterrupted):
 		return "interrupted"
+	case notLoggedIn(err):
+		return visible(fmt.Sprintf("Redis%s refused: it wants a login: put user and password into BELFRY_REDIS_URL", at))
 	case isUnauthorised(err):
 		return visible(fmt.Sprintf("Redis%s refused: %s: check user, password and the user's permissions in BELFRY_REDIS_URL", at, innermost(err)))
 	case errors.Is(err, context.DeadlineExceeded):

@@ -30,6 +30,7 @@ func TestExitCodes(t *testing.T) {
 		{"usage", usageErrorf("no"), 2, "no"},
 		{"declined", codedErrorf(exitDeclined, "declined"), 3, "declined"},
 		{"no login", fmt.Errorf("redisstore: list: %w", errors.New("NOAUTH Authentication required.")), 4, "check user, password"},
+		{"no login for a script", errors.New("redisstore: run: ERR Protocol error: unauthenticated multibulk length"), 4, "it wants a login"},
 		{"wrong login", errors.New("WRONGPASS invalid username-password pair or user is disabled."), 4, "WRONGPASS"},
 		{"no permission", errors.New("NOPERM this user has no permissions to run the 'evalsha' command"), 4, "permissions"},
 		{"not found", fmt.Errorf("redisstore: get: %w", schedule.ErrNotFound), 5, "not found"},

@@ -196,3 +196,21 @@ func TestBackupOnRedis(t *testing.T) {
 		t.Errorf("an empty namespace: %+v", got)
 	}
 }
+
+// Doctor tells that the server is a replica, and goes on as far as one can read.
+func TestDoctorOnAReplica(t *testing.T) {
+	r, server := onRedis(t)
+	r.must("schedule", "create", "a", "--every", "1h", "--type", "log")
+	if err := server.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	got := r.run("doctor")
+	if got.code != exitCondition || !strings.Contains(got.stdout, "ERROR    role         the server is a replica") || !strings.Contains(got.stdout, "invariants") {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range [][]string{{"schedule", "pause", "a"}, {"schedule", "create", "b", "--every", "1h", "--type", "log"}, {"schedule", "delete", "a", "--yes"}, {"queue", "list"}} {
+		if got := r.run(args...); got.code != exitUnreachable || !strings.Contains(got.stderr, "is a read-only replica: name the master in BELFRY_REDIS_URL") {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}

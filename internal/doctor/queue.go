@@ -204,7 +204,7 @@ func dropOrphan(ctx context.Context, client redis.UniversalClient, name string, 
 		if err != nil && !errors.Is(err, redis.Nil) || err == nil && until > float64(now.Unix()) {
 			return err
 		}
-		_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		commands, err := tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 			if isList(o.State) {
 				pipe.LRem(ctx, list, 0, o.ID)
 			} else {
@@ -214,6 +214,11 @@ func dropOrphan(ctx context.Context, client redis.UniversalClient, name string, 
 			pipe.Del(ctx, record) // what asynq leaves of a task that it could not read
 			return nil
 		})
+		for _, command := range commands { // EXEC says only that it was discarded
+			if one := command.Err(); one != nil && !redis.HasErrorPrefix(one, "EXECABORT") {
+				return one
+			}
+		}
 		if err == nil {
 			dropped = 1
 		}

@@ -141,8 +141,8 @@ func (s *Store) backupShard(ctx context.Context, b *backupWriter, shard int, key
 		}
 		results[i] = readKey(ctx, pipe, key, shardKinds[i])
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return err
+	if commands, err := pipe.Exec(ctx); err != nil {
+		return cause(commands, err)
 	}
 	var ids []string
 	for i, result := range results {

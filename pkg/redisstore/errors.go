@@ -19,6 +19,31 @@ var ErrNewerFormat = errors.New("redisstore: stored format is newer")
 // wrap adds what was being done.
 func wrap(doing string, err error) error { return fmt.Errorf("redisstore: %s: %w", doing, err) }
 
+// An abortCause is why a transaction was not carried out, as Redis says it.
+type abortCause string
+
+func (e abortCause) Error() string { return string(e) }
+
+// RedisError marks it as a reply of Redis.
+func (abortCause) RedisError() {}
+
+// cause returns why a transaction failed. EXEC says only that it was discarded;
+// what was refused, such as with READONLY or OOM, its commands say.
+func cause(commands []redis.Cmder, err error) error {
+	if !redis.HasErrorPrefix(err, "EXECABORT") {
+		return err
+	}
+	if _, why, found := strings.Cut(err.Error(), "because of: "); found {
+		return abortCause(why)
+	}
+	for _, command := range commands {
+		if one := command.Err(); one != nil && !redis.HasErrorPrefix(one, "EXECABORT") {
+			return one
+		}
+	}
+	return err
+}
+
 // unavailable are the first words of replies by a server that works again
 // without anybody changing the call.
 var unavailable = map[string]bool{

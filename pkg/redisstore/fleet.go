@@ -111,8 +111,8 @@ func (s *Store) Withdraw(ctx context.Context, id string) error {
 	pipe.ZRem(ctx, s.keys.workers(), id)
 	pipe.HDel(ctx, s.keys.members(), id)
 	pipe.HDel(ctx, s.keys.drains(), id)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return wrap("withdraw the worker", err)
+	if commands, err := pipe.Exec(ctx); err != nil {
+		return wrap("withdraw the worker", cause(commands, err))
 	}
 	return nil
 }

@@ -138,12 +138,12 @@ func (s *Store) clearForRestore(ctx context.Context, info BackupInfo, attempt st
 				return err
 			}
 		}
-		_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		commands, err := tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 			pipe.Del(ctx, key)
 			pipe.HSet(ctx, key, "fmt", restoring, "shards", info.Shards, restoringField, attempt)
 			return nil
 		})
-		return err
+		return cause(commands, err)
 	}, key)
 	switch {
 	case errors.Is(err, ErrNotEmpty):
@@ -332,12 +332,12 @@ func (r *restorer) finish(ctx context.Context, info BackupInfo) error {
 		if err != nil || mine != r.attempt {
 			return errors.Join(ErrRestoring, err)
 		}
-		_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		commands, err := tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 			pipe.Del(ctx, key)
 			pipe.HSet(ctx, key, args...)
 			return nil
 		})
-		return err
+		return cause(commands, err)
 	}, key)
 	if err != nil {
 		return wrap(doing, err)

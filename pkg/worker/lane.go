@@ -36,7 +36,7 @@ func (l *lane) run(ctx context.Context) {
 		l.s.touch()
 		next, err := l.drain(ctx, loop)
 		if err != nil {
-			if !l.s.outage.failed(ctx, err, failed) {
+			if !l.s.outage.failed(ctx, l, err, failed) {
 				return
 			}
 			failed++
@@ -66,7 +66,7 @@ func (l *lane) drain(ctx context.Context, loop *watched) (time.Time, error) {
 			break
 		}
 		received := time.Now()
-		l.s.claimed(batch.Now, received)
+		l.s.claimed(l, batch.Now, received)
 		loop.turned()
 		left = batch.NextDue
 		l.reportDamaged(batch)

@@ -30,14 +30,20 @@ func newRounds(s *Scheduler, shards int, rope <-chan struct{}, hints <-chan hint
 // run calls look until ctx ends. It returns when it wants to be called for the
 // shard again; the zero time, with an error, leaves that as it was.
 func (r *rounds) run(ctx context.Context, loop *watched, look func(context.Context, int) (time.Time, error)) {
-	failed := 0
+	failed, refused := 0, false
 	for ctx.Err() == nil {
-		if err := r.lookDue(ctx, look); err != nil {
-			if !r.s.outage.failed(ctx, err, failed) {
+		looked, err := r.lookDue(ctx, look)
+		if err != nil {
+			refused = true
+			if !r.s.outage.failed(ctx, r, err, failed) {
 				return
 			}
 			failed++
 			continue
+		}
+		if refused && looked {
+			r.s.outage.recovered(r)
+			refused = false
 		}
 		failed = 0
 		loop.turned()
@@ -45,13 +51,15 @@ func (r *rounds) run(ctx context.Context, loop *watched, look func(context.Conte
 	}
 }
 
-// lookDue looks into the shards whose time has come, in random order.
-func (r *rounds) lookDue(ctx context.Context, look func(context.Context, int) (time.Time, error)) error {
+// lookDue looks into the shards whose time has come, in random order, and tells
+// whether there was one.
+func (r *rounds) lookDue(ctx context.Context, look func(context.Context, int) (time.Time, error)) (looked bool, err error) {
 	for _, shard := range rand.Perm(len(r.next)) {
 		now := time.Now()
 		if ctx.Err() != nil || now.Before(r.at(shard)) {
 			continue
 		}
+		looked = true
 		next, err := look(ctx, shard)
 		if !next.IsZero() {
 			r.next[shard] = next
@@ -60,10 +68,10 @@ func (r *rounds) lookDue(ctx context.Context, look func(context.Context, int) (t
 			}
 		}
 		if err != nil {
-			return err
+			return looked, err
 		}
 	}
-	return nil
+	return looked, nil
 }
 
 // at is when the shard is looked at.

@@ -181,10 +181,10 @@ func (s *Scheduler) touch() { s.beat.Store(time.Now().UnixNano()) }
 func (s *Scheduler) away() bool { return s.shards.Load() == 0 || s.outage.err() != nil }
 
 // claimed notes that the store answered, and how its clock differs from ours.
-func (s *Scheduler) claimed(storeNow, received time.Time) {
+func (s *Scheduler) claimed(loop any, storeNow, received time.Time) {
 	s.offset.Store(int64(storeNow.Sub(received)))
 	s.progress.Store(time.Now().UnixNano())
-	s.outage.recovered()
+	s.outage.recovered(loop)
 }
 
 // local turns an instant of the store's clock into one of ours.
