@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,57 @@ func TestAWorkerStopsInTimeWhenRedisDoesNotAnswer(t *testing.T) {
 		}
 		if said := append(log.lines("waiting for Redis"), log.lines("msg=asynq")...); len(said) != 1 {
 			t.Errorf("in a minute the log says %q, want once that it waits", said)
+		}
+		time.Sleep(time.Hour) // what was left behind gives up by itself
+	})
+}
+
+// TestReadinessIsAnsweredInTimeWhenRedisHangs asks as an orchestrator does,
+// which gives up after a second, and as many do at once.
+func TestReadinessIsAnsweredInTimeWhenRedisHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials.Add(1)
+			return muteDial(ctx, network, addr)
+		}
+		options := &redis.Options{Addr: "127.0.0.1:1", Dialer: muteDial, ContextTimeoutEnabled: true,
+			ReadTimeout: time.Minute, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}}
+		client := redis.NewClient(options)
+		defer client.Close()
+		options.Dialer = dial
+		queues := redis.NewClient(options)
+		defer queues.Close()
+		w, err := worker.New(worker.Options{Redis: client, QueueRedis: queues, Drain: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.HandleFunc("log", func(context.Context, *asynq.Task) error { return nil })
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(time.Second)
+		before := dials.Load()
+		var group sync.WaitGroup
+		for range 50 {
+			group.Go(func() {
+				asked := time.Now()
+				if err := w.Ready(context.Background()); err == nil || !strings.Contains(err.Error(), "waiting for Redis") {
+					t.Errorf("Ready = %v, want that it waits for Redis", err)
+				}
+				if took := time.Since(asked); took > time.Second {
+					t.Errorf("Ready took %s, want at most a second", took)
+				}
+			})
+		}
+		group.Wait()
+		if n := dials.Load() - before; n > 5 {
+			t.Errorf("50 at once made %d connections, want one question", n)
+		}
+		time.Sleep(6 * time.Second) // no announcement is under way: gocron waits for one without a pause, and time stands still
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
 		}
 		time.Sleep(time.Hour) // what was left behind gives up by itself
 	})

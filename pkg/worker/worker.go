@@ -33,6 +33,7 @@ type Worker struct {
 	calm       *calm
 
 	started  time.Time
+	probe    *probe
 	running  atomic.Bool
 	draining atomic.Bool
 	unlisted atomic.Pointer[error] // why the last announcement failed; nil before the first
@@ -58,7 +59,7 @@ func New(options Options) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{options: options, store: store, enqueuer: enqueuer, started: time.Now(), handlers: map[string]asynq.Handler{},
-		calm: newCalm(options.QueueRedis)}
+		calm: newCalm(options.QueueRedis), probe: &probe{client: options.QueueRedis}}
 	if w.inProcess, err = newInProcess(&w.options, store); err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (w *Worker) dispatch(ctx context.Context, task *asynq.Task) error {
 
 // Ready returns nil when the worker does its work: it runs, is not stopping,
 // reaches a Redis that it may write to, and its claim loop turns. It asks Redis,
-// within ctx.
+// within ctx and for 700 ms at most: an answer that takes longer is none.
 func (w *Worker) Ready(ctx context.Context) error {
 	switch {
 	case !w.running.Load():
@@ -173,7 +174,7 @@ func (w *Worker) Ready(ctx context.Context) error {
 	case w.draining.Load():
 		return errors.New("worker: draining")
 	}
-	if err := w.options.QueueRedis.Ping(ctx).Err(); err != nil {
+	if err := w.probe.ask(ctx); err != nil {
 		return fmt.Errorf("worker: waiting for Redis: %w", err)
 	}
 	// A read-only replica answers all that reads, and a claim while nothing is due.
