@@ -76,8 +76,9 @@ func (c *Compiled) search(after time.Time) (t time.Time, found, gaveUp bool) {
 		}
 	}
 	var e effort
+	w := newWalk(c.spec, false)
 	for e.work() < maxSteps {
-		next, ok := seek(c.spec, after, false, &e)
+		next, ok := w.next(after, &e)
 		if !ok || c.ended(next) {
 			return time.Time{}, false, false
 		}
@@ -106,8 +107,9 @@ func (c *Compiled) prevAfter(before, after time.Time) (time.Time, bool) {
 		before = ends
 	}
 	var e effort
+	w := newWalk(c.spec, true)
 	for e.work() < maxSteps {
-		t, ok := seek(c.spec, before, true, &e)
+		t, ok := w.next(before, &e)
 		if !ok || !t.After(after) || t.Before(c.definition.Starts) {
 			return time.Time{}, false
 		}
@@ -146,15 +148,16 @@ func (c *Compiled) CountBetween(first, last time.Time) (int64, bool) {
 	total, enumerated := int64(0), int64(0)
 	_, closed := c.spec.(counter)
 	var e effort
+	w := newWalk(c.spec, false)
 	for e.work() < maxCountSteps {
-		next, ok := seek(c.spec, time.UnixMilli(from-1), false, &e)
+		next, ok := w.next(time.UnixMilli(from-1), &e)
 		if !ok || next.UnixMilli() > to {
 			return total, true
 		}
 		from = next.UnixMilli()
 		fires, _, until := c.windows.span(from, &e)
 		if fires {
-			n, ok := countSpec(c.spec, from, min(to, until-1))
+			n, ok := w.count(from, min(to, until-1), &e)
 			if !closed {
 				enumerated += n
 			}

@@ -99,6 +99,46 @@ func (s *stepsSpec) Prev(before time.Time) (time.Time, bool) {
 	return s.Spec.Prev(before)
 }
 
+// A count goes through a union in order, and searches a part only when its turn
+// has come: with as many parts as there may be it asked every one for every
+// instant before, up to 640,000 times, which took a quarter of a second.
+func TestCountOfManyPartsIsBounded(t *testing.T) {
+	definition := Schedule{ID: "many", Type: "t", Specs: []SpecDefinition{{Cron: "* * * * * *"}}}
+	for i := range maxParts - 1 {
+		definition.Specs = append(definition.Specs, SpecDefinition{Cron: fmt.Sprintf("%d 30 12 29 2 +MON", i%60+i/60)})
+	}
+	for name, except := range map[string][]Window{"plain": nil, "with windows": {{Cron: "* */2 * * * *"}}} {
+		definition.Except = except
+		c, err := Compile(definition, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		union, ok := c.spec.(unionSpec)
+		if !ok || len(union.parts) < 60 {
+			t.Fatalf("the spec has %d parts", len(union.parts))
+		}
+		var counters []*stepsSpec
+		for i, part := range union.parts {
+			counters = append(counters, &stepsSpec{Spec: part})
+			union.parts[i] = counters[i]
+		}
+		from := instantAt(t, "2026-01-01T00:00:00Z")
+		if n, ok := c.CountBetween(from, from.Add(90*time.Minute)); !ok || n != map[bool]int64{true: 5401, false: 2700}[except == nil] {
+			t.Errorf("%s: an hour and a half has %d, %v", name, n, ok)
+		}
+		if n, ok := c.CountBetween(from, from.AddDate(1, 0, 0)); ok {
+			t.Errorf("%s: a year has %d, want too many", name, n)
+		}
+		calls := 0
+		for _, counter := range counters {
+			calls += counter.calls
+		}
+		if most := 2 * (maxCounted + 2*maxParts); calls > most {
+			t.Errorf("%s: %d searches of parts, want at most %d", name, calls, most)
+		}
+	}
+}
+
 // BenchmarkWorst measures the worst cases; the fastest run of each must stay
 // below a millisecond, on a machine that does something else too.
 func BenchmarkWorst(b *testing.B) {
@@ -162,6 +202,24 @@ func (b breeder) cron() []string {
 	return words
 }
 
+// crons draws n expressions: each anew, or a family of one that differs in a
+// field or two, so that all of them are as hard.
+func (b breeder) crons(n int) [][]string {
+	var all [][]string
+	family := b.IntN(2) == 0
+	for range n {
+		words := b.cron()
+		if family && len(all) > 0 {
+			words = slices.Clone(all[0])
+			for range 1 + b.IntN(2) {
+				words[b.IntN(3)] = fmt.Sprint(b.IntN(24)) // of a second, a minute or an hour
+			}
+		}
+		all = append(all, words)
+	}
+	return all
+}
+
 func (b breeder) word(i int) string {
 	switch {
 	case i == fieldYear && b.IntN(3) > 0, i != fieldDay && i != fieldWeekday && b.IntN(4) == 0:
@@ -203,9 +261,19 @@ type candidate struct {
 	from   time.Time
 }
 
-func (b breeder) candidate(windows bool) candidate {
+// A size is how much of a definition is drawn.
+type size int
+
+const (
+	single size = iota // one expression
+	some               // a few united, with a few windows
+	many               // as much as a definition may hold
+)
+
+func (b breeder) candidate(how size) candidate {
 	c := candidate{crons: [][]string{b.cron()}, zone: b.zone()}
-	if windows {
+	switch how {
+	case some:
 		for b.IntN(2) == 0 && len(c.crons) < 4 {
 			c.crons = append(c.crons, b.cron())
 		}
@@ -214,6 +282,14 @@ func (b breeder) candidate(windows bool) candidate {
 		}
 		for b.IntN(3) == 0 && len(c.only) < 3 {
 			c.only = append(c.only, b.cron())
+		}
+	case many:
+		c.crons = b.crons(1 + b.IntN(maxParts))
+		if b.IntN(4) > 0 {
+			c.except = b.crons(b.IntN(maxParts + 1))
+		}
+		if b.IntN(2) == 0 {
+			c.only = b.crons(b.IntN(maxParts + 1))
 		}
 	}
 	location, _ := time.LoadLocation(c.zone)
@@ -281,8 +357,8 @@ func cost(c *Compiled, from time.Time) time.Duration {
 	return least
 }
 
-// BenchmarkWorstSearch searches for the dearest schedules, single expressions
-// and whole schedules apart. BELFRY_BENCH_WORST is how many are drawn of each,
+// BenchmarkWorstSearch searches for the dearest schedules: single expressions,
+// whole schedules, and those with up to as many parts as there may be, apart. BELFRY_BENCH_WORST is how many are drawn of each,
 // 500 by default; BELFRY_BENCH_WORST_SEED is the seed.
 func BenchmarkWorstSearch(b *testing.B) {
 	number := func(name string, otherwise int) int {
@@ -291,16 +367,12 @@ func BenchmarkWorstSearch(b *testing.B) {
 		}
 		return otherwise
 	}
-	for _, windows := range []bool{false, true} {
-		name := "expressions"
-		if windows {
-			name = "schedules"
-		}
+	for how, name := range []string{"expressions", "schedules", "large schedules"} {
 		b.Run(name, func(b *testing.B) {
 			var worst string
 			for b.Loop() {
 				breed := breeder{rand.New(rand.NewPCG(uint64(number("BELFRY_BENCH_WORST_SEED", 1)), 0)), testZones(b)}
-				worst = worstOf(b, breed, windows, number("BELFRY_BENCH_WORST", 500))
+				worst = worstOf(b, breed, size(how), number("BELFRY_BENCH_WORST", 500))
 			}
 			b.Log(worst)
 		})
@@ -308,13 +380,13 @@ func BenchmarkWorstSearch(b *testing.B) {
 }
 
 // worstOf draws and changes candidates, and reports the worst by time.
-func worstOf(b *testing.B, breed breeder, windows bool, draws int) string {
+func worstOf(b *testing.B, breed breeder, how size, draws int) string {
 	var best candidate
 	dearest := time.Duration(0)
 	for i := range draws {
 		c := best
 		if i%4 == 0 || dearest == 0 {
-			c = breed.candidate(windows)
+			c = breed.candidate(how)
 		} else {
 			for range 1 + breed.IntN(3) {
 				c = breed.mutate(c)
