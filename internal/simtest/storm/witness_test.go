@@ -241,18 +241,32 @@ func (w *witness) besides(t *track, now time.Time) {
 	}
 }
 
+// owner returns the newest attempt if it has the token, else nil. A store that
+// went back may have forgotten newer ones: there it may be an older one.
+func (w *witness) owner(t *track, token claim.Token) *grant {
+	for _, g := range slices.Backward(t.grants) {
+		if g.token == token {
+			return g
+		}
+		if !w.rolled() {
+			break
+		}
+	}
+	return nil
+}
+
 // beat notes an extension.
 func (w *witness) beat(run claim.Run, pulse claim.Pulse, lease time.Duration) {
 	t := w.track(run.Firing)
 	if pulse == claim.PulseLost {
 		return
 	}
-	n := len(t.grants)
-	if n == 0 || t.grants[n-1].token != run.Token || !t.grants[n-1].over.IsZero() && !w.rolled() {
+	g := w.owner(t, run.Token)
+	if g == nil || !g.over.IsZero() && !w.rolled() {
 		w.violate("extended a stranger", string(run.Firing), "token %d", run.Token)
 		return
 	}
-	t.grants[n-1].sent, t.grants[n-1].lease = time.Now(), lease
+	g.sent, g.lease = time.Now(), lease
 	if pulse == claim.PulseCancel {
 		w.sim.count("run asked to end")
 	}
@@ -266,15 +280,11 @@ func (w *witness) finished(r claim.FinishRequest, f claim.FinishResult) {
 	if f.Answer != claim.FinishOK && f.Answer != claim.FinishDisabled {
 		return
 	}
-	n := len(t.grants)
-	for w.rolled() && n > 1 && t.grants[n-1].token != r.Run.Token {
-		n-- // the store may have forgotten later ones
-	}
-	if n == 0 || t.grants[n-1].token != r.Run.Token {
+	g := w.owner(t, r.Run.Token)
+	if g == nil {
 		w.violate("a stranger reported", string(t.id), "token %d", r.Run.Token)
 		return
 	}
-	g := t.grants[n-1]
 	if r.HandBack || r.Outcome == claim.OutcomeRetrying {
 		g.end()
 		return
