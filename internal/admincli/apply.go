@@ -32,7 +32,9 @@ says "paused: false". Schedules that no file names are left alone, unless --prun
 with a label says that these files own them; it lists them and asks.
 
 On a terminal a long one shows how far it is. Ctrl-C lets the batch under way
-end; what was written stays, and the same command goes on from there.
+end; what was written stays, and the same command goes on from there. One run
+takes up to 100,000 schedules, a file 32 MiB: split what is more. What is no list
+with one "- " for each schedule, nor JSON, may have 8 MiB.
 
 With --exit-code it ends with 0 when nothing differed, 1 when something did, and
 2 or more on an error.`,

@@ -81,25 +81,61 @@ func readFile(name string, text []byte) (fileContent, error) {
 	if err := checkText(name, text); err != nil {
 		return fileContent{}, err
 	}
+	if len(text) > splitAbove {
+		if found, ok, err := readParts(name, split(text)); ok {
+			return found, err
+		}
+	}
+	r := &reader{file: name}
+	err := r.read(text, r.document)
+	return r.found, err
+}
+
+// readParts reads the parts of a file one after the other. It reports false for
+// parts that do not stand alone, whose file is to be read whole.
+func readParts(name string, parts []filePart) (found fileContent, ok bool, err error) {
+	var problems []error
+	for _, part := range parts {
+		r := &reader{file: name, before: part}
+		section := r.schedules
+		if part.section == "calendars" {
+			section = r.calendars
+		}
+		if err := r.read(part.text, section); err != nil && len(r.problems) == 0 {
+			return found, false, nil
+		}
+		problems = append(problems, r.problems...)
+		found.schedules, found.calendars = append(found.schedules, r.found.schedules...), append(found.calendars, r.found.calendars...)
+		if len(found.schedules) > maxSchedules || len(problems) > maxProblems {
+			break
+		}
+	}
+	return found, len(parts) > 0, errors.Join(problems...)
+}
+
+// read parses one piece of text.
+func (r *reader) read(text []byte, document func(ast.Node)) error {
+	if len(text) > maxWhole || marks(text) > maxMarks {
+		return fileProblem(place{file: r.file}, "too much to be read in one piece: allowed: %d bytes and %d characters with a meaning in YAML%s", maxWhole, maxMarks, splitAdvice)
+	}
 	tokens := lexer.Tokenize(string(text))
-	if err := checkShape(name, tokens); err != nil {
-		return fileContent{}, err
+	if err := checkShape(r.file, tokens); err != nil {
+		return err
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return fileContent{}, syntaxProblem(name, text, err)
+		return syntaxProblem(r.file, text, err)
 	}
-	r := &reader{file: name}
-	for _, document := range file.Docs {
-		r.document(document.Body)
+	for _, one := range file.Docs {
+		document(one.Body)
 	}
-	return r.found, errors.Join(r.problems...)
+	return errors.Join(r.problems...)
 }
 
 // checkText refuses what is no text.
 func checkText(name string, text []byte) error {
 	if len(text) > maxFileBytes {
-		return fileProblem(place{file: name}, "%d bytes: allowed: at most %d", len(text), maxFileBytes)
+		return fileProblem(place{file: name}, "%d bytes: allowed: at most %d; split the file", len(text), maxFileBytes)
 	}
 	line, begin := 1, 0
 	for i := 0; i < len(text); {
@@ -230,11 +266,22 @@ type reader struct {
 	found    fileContent
 	problems []error
 	current  *written // the schedule or calendar being read; nil outside one
+	before   filePart // where the text stands in its file
+}
+
+// place is where a node begins in the file.
+func (r *reader) place(node ast.Node) place {
+	p := placeOf(r.file, firstToken(node))
+	if p.line == 1 {
+		p.column += r.before.column
+	}
+	p.line += r.before.line
+	return p
 }
 
 func (r *reader) problem(node ast.Node, format string, args ...any) {
 	if len(r.problems) < maxProblems {
-		r.problems = append(r.problems, fileProblem(placeOf(r.file, firstToken(node)), format, args...))
+		r.problems = append(r.problems, fileProblem(r.place(node), format, args...))
 	}
 }
 
@@ -326,7 +373,7 @@ func (r *reader) schedule(node ast.Node) {
 
 // entry reads one schedule or calendar.
 func (r *reader) entry(node ast.Node, s *shape) written {
-	r.current = &written{at: placeOf(r.file, firstToken(node)), places: map[string]place{}}
+	r.current = &written{at: r.place(node), places: map[string]place{}}
 	before := len(r.problems)
 	var out bytes.Buffer
 	r.value(&out, node, s, "")

@@ -15,7 +15,7 @@ import (
 // value writes node as JSON, as the shape wants it.
 func (r *reader) value(out *bytes.Buffer, node ast.Node, s *shape, path string) {
 	if r.current != nil && path != "" {
-		r.current.places[path] = placeOf(r.file, firstToken(node))
+		r.current.places[path] = r.place(node)
 	}
 	if !r.plain(node) {
 		r.spoil(path)
