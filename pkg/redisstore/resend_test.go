@@ -57,7 +57,7 @@ var resent = map[string]rule{
 	"release":           {words: map[string]string{"OK": "STALE"}},
 	"remove":            {words: map[string]string{"OK": "GONE"}},
 	"renew":             {}, "repair_backfills": {hides: true}, "repair_firings": {hides: true}, "repair_requests": {hides: true},
-	"repair_schedules": {hides: true}, "resume": {},
+	"repair_schedules": {hides: true}, "repair_token": {hides: true}, "resume": {},
 	"settle": {words: map[string]string{"OK": "ALREADY"}},
 	"skip":   {}, "stats": {}, "trigger": {},
 }
@@ -391,6 +391,7 @@ func repairTwice(t *testing.T, w *witness) {
 		v.strike(t.Context())
 	}
 	b.spoilCounts()
+	plain.HSet(t.Context(), b.shardKey(0, "meta"), "token", "spoiled")
 	r, err := b.NewRepair(redisstore.RepairOptions{Limit: 5})
 	if err != nil {
 		t.Fatal(err)
