@@ -69,7 +69,7 @@ func Run(ctx context.Context, options Options) error {
 	if settings.Redis.URL.IsZero() && !options.Demo {
 		return &UsageError{errNoRedis}
 	}
-	p := &program{Options: options, settings: settings}
+	p := &program{Options: options, settings: settings, metrics: newMetrics(options.Version)}
 	if options.Demo && settings.Process.LogLevel == slog.LevelInfo {
 		p.settings.Process.LogLevel = slog.LevelWarn // the narrator tells the rest
 	}
@@ -92,6 +92,7 @@ type program struct {
 	settings config.Worker
 	logger   *slog.Logger
 	narrator *demo.Narrator // nil without Demo
+	metrics  *metrics
 	demoURL  string
 }
 
@@ -139,7 +140,7 @@ func (p *program) serveHealth(w *worker.Worker) (string, func() error, error) {
 	if p.settings.Process.HTTPAddr == "off" {
 		return "", func() error { return nil }, nil
 	}
-	h, err := startHealth(p.settings.Process.HTTPAddr, w)
+	h, err := startHealth(p.settings.Process.HTTPAddr, w, p.metrics.handler(measuredWorker{w}))
 	if err != nil {
 		return "", nil, err
 	}
@@ -154,10 +155,10 @@ func (p *program) newWorker(client redis.UniversalClient) (*worker.Worker, error
 		ClaimTTL: s.Schedule.ClaimTTL, Batch: s.Schedule.Batch, IdleSleep: s.Schedule.IdleSleep,
 		EnqueueConcurrency: s.Schedule.EnqueueConcurrency, AuditAfter: s.Schedule.AuditAfter,
 		Lease: s.Run.Lease, KeepRuns: s.Run.KeepRuns, NoRunLog: s.Run.KeepRuns == 0, Drain: s.Run.Drain,
-		Version: p.Version, Logger: p.logger, Observer: logObserver{logger: p.logger},
+		Version: p.Version, Logger: p.logger, Observer: observers{logObserver{logger: p.logger}, p.metrics},
 	}
 	if p.Demo {
-		options.Observer, options.RetryDelay = p.narrator, demo.RetryDelay
+		options.Observer, options.RetryDelay = observers{p.narrator, p.metrics}, demo.RetryDelay
 	}
 	w, err := worker.New(options)
 	if err != nil {

@@ -18,7 +18,7 @@ type checked interface {
 	Live() error
 }
 
-// A health serves /livez and /readyz.
+// A health serves /livez, /readyz and /metrics.
 type health struct {
 	listener net.Listener
 	server   *http.Server
@@ -32,19 +32,19 @@ const (
 )
 
 // startHealth listens on addr; port 0 picks a free one.
-func startHealth(addr string, worker checked) (*health, error) {
+func startHealth(addr string, worker checked, metrics http.Handler) (*health, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("app: serve health at BELFRY_HTTP_ADDR %q: %w (choose a free address, or off)", addr, err)
 	}
-	h := &health{listener: listener, done: make(chan error, 1), server: &http.Server{Handler: healthHandler(worker),
+	h := &health{listener: listener, done: make(chan error, 1), server: &http.Server{Handler: healthHandler(worker, metrics),
 		ReadHeaderTimeout: healthHTTPTime, ReadTimeout: healthHTTPTime, WriteTimeout: healthHTTPTime, IdleTimeout: healthHTTPTime,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}}
 	go func() { h.done <- h.server.Serve(listener) }()
 	return h, nil
 }
 
-func healthHandler(worker checked) http.Handler {
+func healthHandler(worker checked, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, worker.Live()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -52,6 +52,7 @@ func healthHandler(worker checked) http.Handler {
 		defer cancel()
 		answer(w, worker.Ready(ctx))
 	})
+	mux.Handle("GET /metrics", metrics)
 	return mux
 }
 

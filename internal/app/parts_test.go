@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -43,7 +44,7 @@ func TestHealthAnswers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			healthHandler(tt.worker).ServeHTTP(w, httptest.NewRequest("GET", tt.path, nil))
+			healthHandler(tt.worker, http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", tt.path, nil))
 			if w.Code != tt.code || w.Body.String() != tt.body {
 				t.Errorf("GET %s = %d %q, want %d %q", tt.path, w.Code, w.Body, tt.code, tt.body)
 			}
@@ -52,7 +53,7 @@ func TestHealthAnswers(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	server := httptest.NewServer(healthHandler(patient{ready: errors.New("worker: draining")}))
+	server := httptest.NewServer(healthHandler(patient{ready: errors.New("worker: draining")}, http.NotFoundHandler()))
 	t.Cleanup(server.Close)
 	if err := Probe(t.Context(), server.URL+"/livez"); err != nil {
 		t.Errorf("Probe of a live worker = %v, want nil", err)

@@ -62,7 +62,7 @@ type Handlers struct {
 
 // Process configures the process itself.
 type Process struct {
-	HTTPAddr  string     `env:"BELFRY_HTTP_ADDR" envDefault:"127.0.0.1:0" allowed:"host:port, or off" help:"Where /livez and /readyz are served. Port 0 picks a free one, which is logged; off serves nothing."`
+	HTTPAddr  string     `env:"BELFRY_HTTP_ADDR" envDefault:"127.0.0.1:0" allowed:"host:port, or off" help:"Where /livez, /readyz and /metrics are served, to anybody who can reach it. Port 0 picks a free one, which is logged; off serves nothing."`
 	LogLevel  slog.Level `env:"BELFRY_LOG_LEVEL" envDefault:"INFO" allowed:"DEBUG, INFO, WARN or ERROR" help:"The least severe messages that are logged."`
 	LogFormat string     `env:"BELFRY_LOG_FORMAT" envDefault:"auto" allowed:"auto, text or json" help:"auto is text on a terminal and json elsewhere."`
 }

@@ -23,6 +23,7 @@ var forbidden = []struct{ pkg, dep, reason string }{
 	{"pkg/gocronx", module + "/pkg/queue", "gocron users link no queue"},
 	{"pkg/...", module + "/internal/...", "a library cannot lean on what its users cannot import"},
 	{"pkg/...", "github.com/spf13/...", "asynq pulls in cast; the CLI framework stays out of the library"},
+	{"pkg/...", "github.com/prometheus/...", "metrics are the program's; a library tells its observer"},
 	{"pkg/...", "github.com/caarlos0/...", "configuration stops at internal/config"},
 	{"pkg/...", "github.com/alicebob/...", "the fake server is for tests and the demo"},
 	{"scripts/lua", module + "/pkg/...", "scripts know nothing of their callers"},

@@ -33,7 +33,7 @@ type EnqueuedEvent struct {
 	Token  claim.Token // of the claim; 0: none
 }
 
-// RunEvent describes an attempt. Outcome, Err and Duration belong to RunEnded.
+// RunEvent describes an attempt. What follows Queue belongs to RunEnded.
 type RunEvent struct {
 	Firing   Firing
 	Type     string
@@ -41,6 +41,7 @@ type RunEvent struct {
 	Outcome  claim.RunOutcome // "" when it was not reported: the lease was lost, or it was handed back
 	Err      error            // of the handler; nil when it succeeded
 	Duration time.Duration
+	Started  bool // RunStarted was told; false of an attempt that was given up
 }
 
 // AuditEvent describes what the auditor did to a firing.

@@ -40,7 +40,7 @@ func (m *Middleware) run(ctx context.Context, next asynq.Handler, d delivery, gr
 		return m.report(ctx, d, life, attempt{Firing: firing, started: time.Now(), err: &finalError{err}, outcome: claim.OutcomeFailed})
 	}
 	m.observer.RunStarted(RunEvent{Firing: firing, Type: d.task.Type(), Queue: d.queue})
-	a := attempt{Firing: firing, started: time.Now()}
+	a := attempt{Firing: firing, started: time.Now(), ran: true}
 	a.err = call(handlerCtx, next, d.task)
 	a.duration = time.Since(a.started)
 	if a.err != nil && errors.Is(ctx.Err(), context.Canceled) {
@@ -87,6 +87,7 @@ type attempt struct {
 	err      error            // what asynq gets
 	outcome  claim.RunOutcome // what the ledger gets
 	handBack bool             // nothing ran
+	ran      bool             // the handler was called
 	inTime   bool             // it succeeded before the lease was lost
 }
 
@@ -122,7 +123,7 @@ func (a *attempt) judge(d delivery, life *life, ctx context.Context) {
 // After the lease is lost nothing is reported: another attempt may own the
 // firing.
 func (m *Middleware) report(ctx context.Context, d delivery, life *life, a attempt) error {
-	event := RunEvent{Firing: a.Firing, Type: d.task.Type(), Queue: d.queue, Err: a.err, Duration: a.duration}
+	event := RunEvent{Firing: a.Firing, Type: d.task.Type(), Queue: d.queue, Err: a.err, Duration: a.duration, Started: a.ran}
 	defer func() { m.observer.RunEnded(event) }()
 	result, err := m.finish(ctx, life, m.finishRequest(d, life, a))
 	switch {

@@ -36,6 +36,7 @@ func (w *sweeper) sweep(ctx context.Context, shard int) (time.Time, error) {
 		w.s.logger.Warn("firings could not be audited; they are due again", "shard", shard, "firings", result.Failed, "error", err)
 	}
 	w.s.counters.swept.Add(1)
+	w.s.counters.sweptAt.Store(time.Now().UnixNano())
 	next := started.Add(w.longest())
 	if !result.NextAudit.IsZero() {
 		if at := w.s.local(result.NextAudit).Add(w.s.ranking.wait(shard)); at.Before(next) {
