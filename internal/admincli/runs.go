@@ -3,7 +3,6 @@ package admincli
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -250,38 +249,4 @@ func (s *session) taskOf(e schedule.Entry, id claim.FiringID) (*asynq.TaskInfo, 
 		return nil, nil
 	}
 	return task, err
-}
-
-func newRunRetry(s *session) *cobra.Command {
-	request := ""
-	cmd := &cobra.Command{Use: "retry FIRING", Short: "Run a firing again, as an extra firing",
-		Long: `Open an extra firing of the schedule now, with its present definition. A firing
-that is settled never runs again under its own ID. The same --request-id within
-24 h opens one firing only.`,
-		Example: "  admin run retry cache-warm:1796018822000001:mseed",
-		Args:    arguments(1, 1, "FIRING"), RunE: func(_ *cobra.Command, args []string) error { return s.retryRun(args[0], request) }}
-	cmd.Flags().StringVar(&request, "request-id", "", "the same request within 24 h takes effect once; default: a drawn one, which is printed")
-	return cmd
-}
-
-func (s *session) retryRun(text, request string) error {
-	firing, err := claim.ParseFiringID(text)
-	if err != nil {
-		return err
-	}
-	if request == "" {
-		request = "retry-" + rand.Text()
-	} else if err := schedule.ValidateRequestID(request); err != nil {
-		return err
-	}
-	entries, err := s.named([]string{string(firing.Schedule)})
-	if err != nil {
-		return err
-	}
-	if e := entries[0]; firing.Generation != e.Status.Generation {
-		return codedErrorf(exitConflict, "firing %q is of an earlier schedule %q, which was deleted since; to run the present one: admin schedule trigger %s",
-			clip(text, 200), e.Schedule.ID, e.Schedule.ID)
-	}
-	s.note("request ID %s: repeat with --request-id if the answer gets lost", request)
-	return s.trigger(&triggerFlags{requestID: request}, []string{string(firing.Schedule)})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -19,6 +20,13 @@ type triggerFlags struct {
 	wait      bool
 	limitText string
 	limit     time.Duration // of the waiting for each; 0: none
+
+	overlap     string // of this firing alone; "": none
+	payloadText string
+	payloadSet  bool
+	payload     []byte // nil: that of the definition
+	atText      string
+	at          time.Time // without atText; zero: none
 }
 
 func newTrigger(s *session) *cobra.Command {
@@ -27,17 +35,31 @@ func newTrigger(s *session) *cobra.Command {
 		Use: "trigger NAME... | -l k=v", Short: "Run schedules now, beside their planned firings",
 		Long: `Open one extra firing now. No planned firing is moved or replaced. The same
 --request-id within 24 h opens one firing of a schedule only, so a call whose
-answer was lost can be repeated. With --obey-overlap the schedule's overlap
-policy decides; when it forbids a firing, the exit code is 8.
+answer was lost can be repeated: what the first one asked for stands.
+
+It runs beside whatever is open. With --obey-overlap the schedule's overlap
+policy decides, with --overlap another one, for this firing only; when it forbids
+a firing, the exit code is 8. With cancel_other it runs when all that were open
+have ended.
+
+--payload hands over another payload than that of the definition, at most 64 KiB.
+--at-instant names the scheduled time that the run stands for: handlers see it,
+and nothing else comes of it. It need not be a scheduled time of the schedule;
+the output says whether it is one and what became of it, as admin schedule why.
 
 With --wait it returns when the run has ended, retries included; the exit code
 is 8 when it did not succeed, or did not end within --wait-timeout. Ctrl-C ends
 the waiting, not the run.`,
 		Example: `  admin schedule trigger nightly-report
   admin schedule trigger nightly-report --request-id deploy-42
+  admin schedule trigger nightly-report --payload '{"account": 7}' --at-instant 2026-11-29T07:30:00Z
+  admin schedule trigger cache-warm --overlap buffer_one
   admin schedule trigger -l team=billing --dry-run`,
 		ValidArgsFunction: s.completeIDs,
-		RunE:              func(_ *cobra.Command, args []string) error { return s.trigger(f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.payloadSet = cmd.Flags().Changed("payload")
+			return s.trigger(f, args)
+		},
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show which would run, open nothing")
@@ -45,6 +67,9 @@ the waiting, not the run.`,
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until the run has ended")
 	cmd.Flags().StringVar(&f.limitText, "wait-timeout", "0s", "with --wait: give up after this long; 0s: never")
 	cmd.Flags().BoolVar(&f.obey, "obey-overlap", false, "apply the overlap policy instead of running regardless")
+	cmd.Flags().StringVar(&f.overlap, "overlap", "", "policy for this firing only: allow, skip, buffer_one, buffer_all or cancel_other")
+	cmd.Flags().StringVar(&f.payloadText, "payload", "", "payload of this firing only: JSON, @FILE, or - for standard input")
+	cmd.Flags().StringVar(&f.atText, "at-instant", "", "the scheduled time that the run stands for, such as 09:00 or 2026-11-29T09:00:00Z")
 	return cmd
 }
 
@@ -63,15 +88,14 @@ type triggerJSON struct {
 	// ended in time.
 	Outcome  *string `json:"outcome,omitempty"`
 	RunError string  `json:"run_error,omitempty"`
+	contentJSON
 
-	unmet bool // it was waited for, and did not succeed
+	lines []string // what is said of the firing beside its line
+	unmet bool     // it was waited for, and did not succeed
 }
 
-// check reads the flags.
+// check reads the flags of waiting.
 func (f *triggerFlags) check() (err error) {
-	if f.requestID != "" {
-		err = schedule.ValidateRequestID(f.requestID)
-	}
 	if f.wait {
 		limit, problem := flagDuration("wait-timeout", f.limitText)
 		if problem == nil && limit < 0 {
@@ -83,20 +107,25 @@ func (f *triggerFlags) check() (err error) {
 }
 
 func (s *session) trigger(f *triggerFlags, args []string) error {
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), s.readContent(f)); err != nil {
 		return err
 	}
 	entries, err := f.find(s, args)
 	if err != nil {
 		return err
 	}
+	at, err := s.instants(f, entries)
+	if err != nil {
+		return err
+	}
 	if len(entries) == 1 && len(f.selector) == 0 {
-		return s.triggerOne(f, entries[0])
+		return s.triggerOne(f, entries[0], at[entries[0].Schedule.ID])
 	}
 	refused, unmet := 0, 0
 	var served []schedule.Schedule
 	err = each(s, entries, func(e schedule.Entry) (triggerJSON, string, error) {
-		row, line, err := s.open(f, e)
+		row, line, err := s.open(f, e, at[e.Schedule.ID])
+		line = strings.Join(append([]string{line}, row.lines...), "; ")
 		if row.Action == "refused" {
 			refused++
 		}
@@ -119,17 +148,31 @@ func (s *session) trigger(f *triggerFlags, args []string) error {
 	return nil
 }
 
+// policy names what may refuse the firing.
+func (f *triggerFlags) policy() string {
+	if f.overlap != "" {
+		return "overlap policy " + f.overlap
+	}
+	return "its overlap policy"
+}
+
 // triggerOne prints an object instead of a list.
-func (s *session) triggerOne(f *triggerFlags, e schedule.Entry) error {
-	row, line, err := s.open(f, e)
+func (s *session) triggerOne(f *triggerFlags, e schedule.Entry, at *instantOf) error {
+	row, line, err := s.open(f, e, at)
 	if err != nil {
 		return err
 	}
 	if row.Action == "refused" {
-		return codedErrorf(exitCondition, "schedule %q has an open firing and its overlap policy forbids another; nothing was opened (without --obey-overlap it runs regardless)", e.Schedule.ID)
+		flag := "--obey-overlap"
+		if f.overlap != "" {
+			flag = "--overlap"
+		}
+		return codedErrorf(exitCondition, "schedule %q has an open firing and %s forbids another; nothing was opened (without %s it runs regardless)", e.Schedule.ID, f.policy(), flag)
 	}
 	err = s.emit(view{names: []string{or(row.FiringID, row.ID)}, data: row, table: func(w io.Writer) {
-		fmt.Fprintln(w, visible(line))
+		for _, line := range append([]string{line}, row.lines...) {
+			fmt.Fprintln(w, visible(line))
+		}
 		fmt.Fprintln(w, visible("next planned firing stays "+s.next(e)))
 	}})
 	switch {
@@ -144,22 +187,29 @@ func (s *session) triggerOne(f *triggerFlags, e schedule.Entry) error {
 }
 
 // open opens one extra firing and words what became of it.
-func (s *session) open(f *triggerFlags, e schedule.Entry) (triggerJSON, string, error) {
+func (s *session) open(f *triggerFlags, e schedule.Entry, at *instantOf) (triggerJSON, string, error) {
 	next := e.Status.NextAt
 	in := s.location(s.read(e.Schedule).zoneAt(next))
 	row := triggerJSON{ID: string(e.Schedule.ID), Action: "triggered", DryRun: f.dryRun, Queue: e.Schedule.Queue, NextAt: iso(next, in), NextAtMS: millis(next)}
+	row.contentJSON, row.lines = f.content(at)
 	if f.dryRun {
 		return row, fmt.Sprintf("would be triggered: %s in queue %s; nothing was opened (dry run)", row.ID, row.Queue), nil
 	}
 	ctx, cancel := s.call()
-	result, err := s.stores.Catalog.Trigger(ctx, e.Schedule.ID, schedule.TriggerOptions{RequestID: f.requestID, ObeyOverlap: f.obey})
+	result, err := s.stores.Catalog.Trigger(ctx, e.Schedule.ID, f.options(at))
 	cancel()
 	if err != nil {
 		return row, "", err
 	}
 	if result.Refused {
-		row.Action = "refused"
-		return row, "refused " + row.ID + ": its overlap policy forbids another firing now", nil
+		row.Action, row.lines = "refused", nil
+		return row, "refused " + row.ID + ": " + f.policy() + " forbids another firing now", nil
+	}
+	if result.Duplicate {
+		row.lines = duplicateLines(f, at, result.Differs)
+	}
+	if result.Differs {
+		row.contentJSON = contentJSON{Differs: true}
 	}
 	action, words := triggerWords(result)
 	row.Action, row.FiringID, row.Queue, row.Duplicate, row.Buffered = action, result.FiringID, result.Queue, result.Duplicate, result.Buffered
