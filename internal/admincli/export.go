@@ -18,7 +18,9 @@ func newExport(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export [NAME...] [-l k=v]", Short: "Write schedules as a file that can be applied",
 		Long: `Write schedules, all or some, and the calendars that they name as one YAML file, or
-JSON with -o json. Applying it again changes nothing. A paused schedule is
+JSON with -o json. Applying it again changes nothing. With -o jsonl each schedule,
+and then each calendar, is a line of its own, which apply reads one at a time;
+-o name writes the names of the schedules. A paused schedule is
 written as paused. The file is written as it is read, so that its size does not
 matter.`,
 		Example: `  admin export
@@ -34,11 +36,10 @@ matter.`,
 func (s *session) export(f *targets, args []string) error {
 	out := &exporting{s: s, names: map[string]bool{}, all: len(args) == 0 && len(f.selector) == 0}
 	switch s.flags.format {
-	case formatTable, formatYAML:
+	case formatTable, formatWide, formatYAML:
 		out.yaml = true
-	case formatJSON:
-	default:
-		return &schedule.FieldError{Field: "output", Value: s.flags.format, Allowed: "yaml or json, which apply reads"}
+	case formatJSONL, formatName:
+		out.lines = true
 	}
 	if len(args) > 0 {
 		entries, err := f.find(s, args)
@@ -61,6 +62,7 @@ func (s *session) export(f *targets, args []string) error {
 type exporting struct {
 	s     *session
 	yaml  bool
+	lines bool            // jsonl or name: one thing a line, no file
 	all   bool            // every calendar, not only those that are named
 	names map[string]bool // of calendars
 	count int
@@ -92,6 +94,9 @@ func (x *exporting) item(list string, v any) error {
 	if err != nil {
 		return fmt.Errorf("render the result: %w", err)
 	}
+	if x.lines {
+		return x.line(text, v)
+	}
 	var b bytes.Buffer
 	if err := x.open(&b, list); err != nil {
 		return err
@@ -119,6 +124,17 @@ func (x *exporting) item(list string, v any) error {
 	return err
 }
 
+// line writes a definition, or the name of a schedule, as one line.
+func (x *exporting) line(text []byte, v any) error {
+	if x.s.flags.format == formatJSONL {
+		return writeLines(x.s.out, text)
+	}
+	if d, ok := v.(schedule.Schedule); ok {
+		fmt.Fprintln(x.s.out, visible(string(d.ID)))
+	}
+	return nil
+}
+
 func (x *exporting) open(w io.Writer, list string) error {
 	if x.list == list {
 		return nil
@@ -144,7 +160,7 @@ func (x *exporting) finish(err error) error {
 	if err != nil {
 		return err // what was written so far is no whole file; the exit code says so
 	}
-	if !x.yaml {
+	if !x.yaml && !x.lines {
 		_, err = io.WriteString(x.s.out, "\n  ]\n}\n")
 	}
 	x.s.note("%s", count(x.count, "schedule"))
@@ -153,6 +169,9 @@ func (x *exporting) finish(err error) error {
 
 // empty begins a file without schedules.
 func (x *exporting) empty() error {
+	if x.lines {
+		return nil
+	}
 	if x.yaml {
 		_, err := io.WriteString(x.s.out, "schedules: []\n")
 		return err
