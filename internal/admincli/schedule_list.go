@@ -50,7 +50,7 @@ the whole list, before the first line appears. Above 200,000 it needs --limit.`,
 		},
 	}
 	cmd.Flags().StringArrayVarP(&f.selector, "selector", "l", nil, "those with this label, as k=v; several must all match")
-	cmd.Flags().StringVar(&f.state, "state", "", "those in this state: active, paused, disabled, completed, failing or late")
+	cmd.Flags().StringVar(&f.state, "state", "", "those in this state: active, paused, disabled, completed (also called expired: nothing is left to fire), failing or late")
 	cmd.Flags().StringVar(&f.queue, "queue", "", "those of this queue")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "at most this many; 0 is all")
 	cmd.Flags().StringVar(&f.sort, "sort", sortName, "order: name, next, last or fail-rate")
@@ -80,6 +80,8 @@ func (f *listFlags) options() (schedule.ListOptions, error) {
 	}
 	switch f.state {
 	case "":
+	case "expired": // the word of other tools
+		options.State = schedule.StateCompleted
 	case stateFailing, stateLate:
 		options.State = schedule.StateActive
 	default:
