@@ -58,7 +58,8 @@ type Target struct {
 	// Environ has the BELFRY_REDIS_ variables and BELFRY_NAMESPACE, with what
 	// the flags say in place of it.
 	Environ map[string]string
-	Timeout time.Duration // of one call
+	Timeout time.Duration                    // of one call
+	Trace   func(format string, args ...any) // told of each call, for people; nil: nobody is
 }
 
 // Stores are the parts of a namespace that the commands use.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -24,9 +25,16 @@ func OpenRedis(ctx context.Context, target Target) (*Stores, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, target.Timeout)
 	defer cancel()
+	began := time.Now()
 	store, client, err := connect.Open(ctx, loaded.Redis)
 	if err != nil {
 		return nil, &unreachableError{address: loaded.Redis.URL.String(), err: err}
+	}
+	if target.Trace != nil {
+		target.Trace("store %s, namespace %s", loaded.Redis.URL, loaded.Redis.Namespace)
+		t := newTracer(target.Trace)
+		t.tell(began, "connect and ping", nil)
+		client.AddHook(t)
 	}
 	return &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Leases: store.Leases(), Periodic: store.Periodic(),
 		Server: &redisServer{client: client, store: store}, Tasks: asynq.NewInspectorFromRedisClient(client), Archive: store,

@@ -27,6 +27,7 @@ type globalFlags struct {
 	color     string
 	timeout   string
 	quiet     bool
+	verbose   bool
 }
 
 func (f *globalFlags) register(root *cobra.Command) {
@@ -39,6 +40,7 @@ func (f *globalFlags) register(root *cobra.Command) {
 	flags.StringVar(&f.color, "color", "auto", "color: auto, always or never")
 	flags.StringVar(&f.timeout, "timeout", "10s", "how long one call to the store may take")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no notes, hints and footers on standard error")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell on standard error which store is asked, and each call with its time, script and key; never logins or payloads")
 }
 
 // A session is one run of the program.
@@ -135,6 +137,9 @@ func (s *session) store() (*Stores, error) {
 	}
 	s.warnMistyped()
 	target := Target{Environ: map[string]string{}, Timeout: s.timeout}
+	if s.flags.verbose {
+		target.Trace = s.trace
+	}
 	settings, err := s.settings()
 	if err != nil {
 		return nil, err
@@ -250,6 +255,11 @@ func (s *session) note(format string, args ...any) {
 	if !s.flags.quiet {
 		fmt.Fprintln(s.err, visible(fmt.Sprintf(format, args...)))
 	}
+}
+
+// trace writes a line of --verbose, which --quiet does not silence.
+func (s *session) trace(format string, args ...any) {
+	fmt.Fprintln(s.err, visible(fmt.Sprintf(format, args...)))
 }
 
 // warn is a note that --quiet does not silence.
