@@ -24,6 +24,7 @@ type calm struct {
 	redis.UniversalClient
 	hook redis.Hook
 	now  func() time.Time
+	gate *gate // while it is shut no task is taken; nil: always open
 
 	mu      sync.Mutex
 	failing map[string]failing // by script
@@ -46,17 +47,25 @@ func newCalm(client redis.UniversalClient) *calm {
 
 // EvalSha runs a script that the server knows.
 func (c *calm) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	return c.call(ctx, sha, func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, sha, keys, args...) })
+	return c.call(ctx, sha, keys, func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 }
 
 // Eval runs a script.
 func (c *calm) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	return c.call(ctx, redis.NewScript(script).Hash(), func(ctx context.Context) *redis.Cmd {
+	return c.call(ctx, redis.NewScript(script).Hash(), keys, func(ctx context.Context) *redis.Cmd {
 		return c.UniversalClient.Eval(ctx, script, keys, args...)
 	})
 }
 
-func (c *calm) call(ctx context.Context, sha string, call func(context.Context) *redis.Cmd) *redis.Cmd {
+func (c *calm) call(ctx context.Context, sha string, keys []string, call func(context.Context) *redis.Cmd) *redis.Cmd {
+	if takesTask(keys) && c.gate != nil {
+		if !c.gate.enter() {
+			nothing := redis.NewCmd(ctx, "evalsha", sha)
+			nothing.SetErr(redis.Nil) // as when the queue is empty
+			return nothing
+		}
+		defer c.gate.leave()
+	}
 	var cmd *redis.Cmd
 	run := c.hook.ProcessHook(func(ctx context.Context, _ redis.Cmder) error {
 		ctx, cancel := context.WithTimeout(ctx, calmCall)
@@ -66,6 +75,12 @@ func (c *calm) call(ctx context.Context, sha string, call func(context.Context) 
 	})
 	c.note(sha, run(ctx, redis.NewCmd(ctx, "evalsha", sha)))
 	return cmd
+}
+
+// takesTask reports whether the keys are those of the script by which asynq
+// takes a task from a queue.
+func takesTask(keys []string) bool {
+	return len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[1], ":paused") && strings.HasSuffix(keys[2], ":active")
 }
 
 // note remembers since when a script is not answered.

@@ -40,12 +40,11 @@ func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}
-	var announced bool
 	jobs := []struct {
 		name, cron string
 		run        func()
 	}{
-		{"announce", announceCron, func() { announced = w.announce(ctx, announced) }},
+		{"announce", announceCron, func() { w.announce(ctx) }},
 		{"counts", countsCron, w.logCounts},
 		{"calendars", finishCron, func() { w.finishCalendars(ctx) }},
 		{"mend", mendCron, func() { w.mend(ctx, mender) }},
@@ -69,28 +68,6 @@ func (h *housekeeping) stop() {
 	if err := h.scheduler.Shutdown(); err != nil {
 		h.logger.Warn("housekeeping did not stop in time", "error", err)
 	}
-}
-
-// announce tells the fleet that this worker is alive, and learns who else is.
-// It returns whether that worked; a failure is logged when it is news.
-func (w *Worker) announce(ctx context.Context, before bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, announceTime)
-	defer cancel()
-	_, err := w.store.Announce(ctx, w.member())
-	if err == nil {
-		members, readErr := w.store.Members(ctx, memberAge)
-		if err = readErr; err == nil && w.scheduler != nil {
-			w.scheduler.UpdatePeers(members)
-		}
-		if err == nil {
-			w.warnTimeZones(members, before)
-		}
-	}
-	if err != nil && before && ctx.Err() == nil && !w.away() {
-		w.options.Logger.Warn("the roster does not answer", "error", err)
-	}
-	w.unlisted.Store(&err)
-	return err == nil
 }
 
 // finishCalendars carries out changes of calendars whose writer stopped

@@ -32,9 +32,10 @@ const shortest = 5 * time.Millisecond
 func (l *lane) run(ctx context.Context) {
 	failed := 0
 	loop := l.s.watch.loop(fmt.Sprintf("claim %d", l.shard), l.s.stall())
-	for ctx.Err() == nil {
+	for l.s.gate.pass(ctx, func() { l.s.touch(); loop.turned() }) {
 		l.s.touch()
 		next, err := l.drain(ctx, loop)
+		l.s.gate.leave()
 		if err != nil {
 			if !l.s.outage.failed(ctx, l, err, failed) {
 				return
@@ -58,7 +59,7 @@ func (l *lane) drain(ctx context.Context, loop *watched) (time.Time, error) {
 		err   error
 	)
 	group.SetLimit(inFlight)
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && l.s.gate.isOpen() {
 		var batch claim.Batch
 		sent := l.s.now()
 		batch, err = l.claim(ctx)

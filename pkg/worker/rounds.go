@@ -31,8 +31,9 @@ func newRounds(s *Scheduler, shards int, rope <-chan struct{}, hints <-chan hint
 // shard again; the zero time, with an error, leaves that as it was.
 func (r *rounds) run(ctx context.Context, loop *watched, look func(context.Context, int) (time.Time, error)) {
 	failed, refused := 0, false
-	for ctx.Err() == nil {
+	for r.s.gate.pass(ctx, loop.turned) {
 		looked, err := r.lookDue(ctx, look)
+		r.s.gate.leave()
 		if err != nil {
 			refused = true
 			if !r.s.outage.failed(ctx, r, err, failed) {

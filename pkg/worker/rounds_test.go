@@ -13,7 +13,7 @@ import (
 func visits(t *testing.T, takes time.Duration, during func(rope chan struct{}, hints chan hint)) []time.Duration {
 	t.Helper()
 	rope, hints := make(chan struct{}, 1), make(chan hint, 8)
-	s := &Scheduler{ranking: ranking{self: "a"}}
+	s := &Scheduler{ranking: ranking{self: "a"}, gate: newGate()}
 	r := newRounds(s, 1, rope, hints)
 	ctx, cancel := context.WithCancel(t.Context())
 	start := time.Now()

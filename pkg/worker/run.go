@@ -47,6 +47,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	working, end := context.WithCancel(ctx)
 	defer end()
 	w.inProcess.start(working)
+	w.attending.Go(func() { w.attend(working) })
 	err = w.schedule(ctx)
 	end() // a fault of the scheduling half ends the other one too
 	w.stop(server, housekeeping, elected)
@@ -68,7 +69,7 @@ func (w *Worker) startServer() (taskServer, error) {
 		return noServer{}, nil
 	}
 	server := w.newServer()
-	if err := server.Start(w.middleware.Wrap(asynq.HandlerFunc(w.dispatch))); err != nil {
+	if err := server.Start(w.drain.counted(w.middleware.Wrap(asynq.HandlerFunc(w.dispatch)))); err != nil {
 		return nil, fmt.Errorf("worker: start the asynq server: %w", err)
 	}
 	return server, nil
@@ -114,6 +115,7 @@ func (w *Worker) stop(server taskServer, housekeeping *housekeeping, elected *el
 	var group sync.WaitGroup
 	group.Go(server.Shutdown)
 	group.Go(housekeeping.stop)
+	group.Go(w.attending.Wait)
 	group.Go(func() { w.stopElected(elected) })
 	group.Go(func() {
 		if !w.inProcess.wait(w.options.Drain - w.options.grace()) {

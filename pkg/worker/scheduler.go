@@ -73,6 +73,8 @@ type SchedulerOptions struct {
 	// SimulationDraw replaces the randomness of sleeps: it returns a duration
 	// from 0 up to the bound, exclusive. Leave it nil outside simulations.
 	SimulationDraw func(bound time.Duration) time.Duration
+
+	gate *gate // of the worker; nil: always open
 }
 
 // A Scheduler claims due schedules and gets their firings enqueued. It runs no
@@ -99,6 +101,7 @@ type Scheduler struct {
 	offset   atomic.Int64 // store clock minus ours, in nanoseconds, as last seen
 	shards   atomic.Int64
 	counters counters
+	gate     *gate
 }
 
 // NewScheduler returns a *schedule.FieldError for options that are refused.
@@ -108,7 +111,10 @@ func NewScheduler(options SchedulerOptions) (*Scheduler, error) {
 	}
 	s := &Scheduler{options: options, claims: options.Claims, cache: newCache(options.Definitions, options.Calendars),
 		ranking: ranking{self: options.ID}, hints: make(chan hint, 64), logger: options.Logger, observer: options.Observer,
-		now: options.SimulationNow, draw: options.SimulationDraw}
+		now: options.SimulationNow, draw: options.SimulationDraw, gate: options.gate}
+	if s.gate == nil {
+		s.gate = newGate()
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -31,12 +31,14 @@ type Worker struct {
 	scheduler  *Scheduler // nil with Options.NoSchedules
 	inProcess  *inProcess
 	calm       *calm
+	drain      *draining
 
-	started  time.Time
-	probe    *probe
-	running  atomic.Bool
-	draining atomic.Bool
-	unlisted atomic.Pointer[error] // why the last announcement failed; nil before the first
+	started   time.Time
+	probe     *probe
+	running   atomic.Bool
+	draining  atomic.Bool
+	attending sync.WaitGroup        // goroutine of attend
+	unlisted  atomic.Pointer[error] // why the last announcement failed; nil before the first
 
 	mu       sync.RWMutex
 	handlers map[string]asynq.Handler
@@ -59,8 +61,9 @@ func New(options Options) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{options: options, store: store, enqueuer: enqueuer, started: time.Now(), handlers: map[string]asynq.Handler{},
-		calm: newCalm(options.QueueRedis), probe: &probe{client: options.QueueRedis}}
-	if w.inProcess, err = newInProcess(&w.options, store); err != nil {
+		calm: newCalm(options.QueueRedis), drain: newDraining(), probe: &probe{client: options.QueueRedis}}
+	w.calm.gate = w.drain.gate
+	if w.inProcess, err = newInProcess(&w.options, store, w.drain.gate); err != nil {
 		return nil, err
 	}
 	w.middleware, err = queue.NewMiddleware(queue.MiddlewareOptions{Ledger: store, Enqueuer: enqueuer, Catalog: store,
@@ -83,7 +86,7 @@ func New(options Options) (*Worker, error) {
 	w.scheduler, err = NewScheduler(SchedulerOptions{Definitions: store, Calendars: store, Claims: store, Settler: store, Waker: store,
 		Enqueuer: enqueuer, Auditor: auditor, Backfills: store, Looker: auditor, ID: options.ID, ClaimTTL: options.ClaimTTL, Batch: options.Batch,
 		AuditAfter: options.AuditAfter, IdleSleep: options.IdleSleep, Grace: options.grace(), KeepRuns: options.KeepRuns,
-		Logger: options.Logger, Observer: options.Observer, SimulationNow: options.SimulationNow})
+		Logger: options.Logger, Observer: options.Observer, SimulationNow: options.SimulationNow, gate: w.drain.gate})
 	if err != nil {
 		return nil, err
 	}
@@ -164,15 +167,19 @@ func (w *Worker) dispatch(ctx context.Context, task *asynq.Task) error {
 	return handler.ProcessTask(ctx, task)
 }
 
-// Ready returns nil when the worker does its work: it runs, is not stopping,
-// reaches a Redis that it may write to, and its claim loop turns. It asks Redis,
-// within ctx and for 700 ms at most: an answer that takes longer is none.
+// Ready returns nil when the worker does its work: it runs, is not stopping and
+// not drained by an operator, reaches a Redis that it may write to, and its claim
+// loop turns. It asks Redis, within ctx and for 700 ms at most: an answer that
+// takes longer is none.
 func (w *Worker) Ready(ctx context.Context) error {
 	switch {
 	case !w.running.Load():
 		return errors.New("worker: not started")
 	case w.draining.Load():
 		return errors.New("worker: draining")
+	}
+	if wish := w.drain.wanted(); wish.Wanted() {
+		return errors.New(strings.TrimSpace("worker: drained by an operator " + wish.String()))
 	}
 	if err := w.probe.ask(ctx); err != nil {
 		return fmt.Errorf("worker: waiting for Redis: %w", err)
@@ -207,9 +214,10 @@ func (w *Worker) Counts() Counts {
 	return w.scheduler.Counts()
 }
 
-// member describes this worker to the others.
+// member describes this worker to the others. The caller holds w.drain.mu.
 func (w *Worker) member() claim.Member {
 	host, _ := os.Hostname() // display only
 	return claim.Member{ID: w.options.ID, Host: host, PID: os.Getpid(), Version: w.options.Version, TimeZone: TimeZoneFingerprint(),
-		Queues: w.options.Queues, Types: w.types(), Claims: w.scheduler != nil, Started: w.started}
+		Queues: w.options.Queues, Types: w.types(), Claims: w.scheduler != nil, Started: w.started,
+		State: w.drain.state(), Running: int(w.drain.busy.Load()) + w.inProcess.count()}
 }
