@@ -173,7 +173,7 @@ func (s *session) checkScheduler() (check, error) {
 		}
 		claiming := 0
 		for _, m := range members {
-			if m.Claims {
+			if m.Claiming() {
 				claiming++
 			}
 		}

@@ -78,6 +78,10 @@ type Stores struct {
 	Skipper   schedule.Skipper
 	Backfills claim.Backfills
 	Firings   claim.FiringReader
+	// Cancels and Looker may be nil; without a Looker the workers see to it that
+	// what is cancelled ends.
+	Cancels claim.Canceller
+	Looker  FiringLooker
 	// Due may be nil; top then lists the first schedules by name where there are
 	// more than it can list.
 	Due DueReader

@@ -11,6 +11,8 @@ import (
 
 	"github.com/belfryhq/belfry/internal/config"
 	"github.com/belfryhq/belfry/internal/connect"
+	"github.com/belfryhq/belfry/pkg/queue"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 )
 
 // OpenRedis is the Env.Open of the program: it connects to the Redis that the
@@ -36,10 +38,24 @@ func OpenRedis(ctx context.Context, target Target) (*Stores, error) {
 		t.tell(began, "connect and ping", nil)
 		client.AddHook(t)
 	}
-	return &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Leases: store.Leases(), Periodic: store.Periodic(),
+	looker, err := newLooker(store, client)
+	if err != nil {
+		return nil, err
+	}
+	return &Stores{Cancels: store, Looker: looker, Catalog: store, Roster: store, Runs: store, Calendars: store, Leases: store.Leases(), Periodic: store.Periodic(),
 		Server: &redisServer{client: client, store: store}, Tasks: asynq.NewInspectorFromRedisClient(client), Archive: store,
 		Events: store, Skipper: store, Backfills: store, Firings: store, Due: store,
 		Address: loaded.Redis.URL.String(), Close: client.Close}, nil
+}
+
+// newLooker returns what looks at firings that are cancelled; it enqueues
+// nothing.
+func newLooker(store *redisstore.Store, client redis.UniversalClient) (*queue.Auditor, error) {
+	enqueuer, err := queue.NewEnqueuer(queue.EnqueuerOptions{Redis: client})
+	if err != nil {
+		return nil, err
+	}
+	return queue.NewAuditor(queue.AuditorOptions{Ledger: store, Catalog: store, Enqueuer: enqueuer, Redis: client, Reader: store, KeepRuns: maxRuns})
 }
 
 // An unreachableError adds where the store should be to why it is not there.

@@ -164,6 +164,19 @@ func (c *cannedTasks) CancelProcessing(id string) error {
 	return nil
 }
 
+// left keeps the finished task of a firing with a result, in place of the one
+// before.
+func (r *rig) left(t *testing.T, id, output string) {
+	t.Helper()
+	tasks, ok := r.stores.Tasks.(*cannedTasks)
+	if !ok {
+		t.Fatalf("the rig's tasks are %T", r.stores.Tasks)
+	}
+	_ = tasks.DeleteTask("default", id) // it may be the first
+	tasks.tasks = append(tasks.tasks, &asynq.TaskInfo{ID: id, Queue: "default", Type: "cache:warm", State: asynq.TaskStateCompleted,
+		CompletedAt: r.clock(), Retention: 10 * time.Minute, Result: []byte(output)})
+}
+
 // in lists copies, since an inspector's answers do not change later.
 func (c *cannedTasks) in(queue string, state asynq.TaskState, options []asynq.ListOption) ([]*asynq.TaskInfo, error) {
 	var found []*asynq.TaskInfo

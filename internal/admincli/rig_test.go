@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: "test:6379",
 		Leases: store.Leases(), Periodic: store.Periodic(),
-		Events: store, Skipper: store, Backfills: store, Firings: store}
+		Events: store, Skipper: store, Backfills: store, Firings: store, Cancels: store}
 	seedLeases(t, store)
 	r.stores.Archive = &cannedArchive{t: t, now: r.clock}
 	r.stores.Server, r.stores.Tasks = scene{r}, newCannedTasks(r)
@@ -60,11 +60,16 @@ func newRig(t *testing.T) *rig {
 // announce lets one worker serve queues.
 func (r *rig) announce(queues ...string) {
 	r.t.Helper()
+	r.announceAs("w1", "", queues...)
+}
+
+func (r *rig) announceAs(id string, state claim.MemberState, queues ...string) {
+	r.t.Helper()
 	weights := map[string]int{}
 	for _, q := range queues {
 		weights[q] = 1
 	}
-	_, err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: "w1", Queues: weights, Claims: true, TimeZone: "cafe0123",
+	_, err := r.stores.Roster.Announce(context.Background(), claim.Member{ID: id, State: state, Queues: weights, Claims: true, TimeZone: "cafe0123",
 		Types: []string{"report:build", "cache:warm", "mail:launch", "log"}, Started: r.now, Seen: r.now})
 	if err != nil {
 		r.t.Fatal(err)

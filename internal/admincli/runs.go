@@ -25,7 +25,7 @@ type runListFlags struct {
 }
 
 func newRuns(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "run", Short: "Show runs of all schedules and run one again",
+	cmd := &cobra.Command{Use: "run", Short: "Show runs of all schedules, end one and run one again",
 		Example: "  admin run list\n  admin run list cache-warm"}
 	f := &runListFlags{}
 	list := &cobra.Command{Use: "list [NAME]", Short: "List the last runs of all schedules or of one, newest first",
@@ -36,7 +36,7 @@ func newRuns(s *session) *cobra.Command {
 	get := &cobra.Command{Use: "get FIRING", Short: "Show the attempts of a firing and its task",
 		Example: "  admin run get cache-warm:1796018822000001:mseed", Args: arguments(1, 1, "FIRING"),
 		RunE: func(_ *cobra.Command, args []string) error { return s.getRun(args[0]) }}
-	cmd.AddCommand(s.watched(list), get, newRunRetry(s))
+	cmd.AddCommand(s.watched(list), get, newRunLogs(s), newRunCancel(s), newRunRetry(s))
 	return group(cmd)
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,16 @@ func (r *rig) step(t *testing.T, line string) string {
 	case "ran": // NAME OUTCOME: a run of a schedule that is triggered and ends
 		id, outcome, _ := strings.Cut(rest, " ")
 		r.seedRun(t, schedule.ID(id), claim.RunOutcome(outcome))
+	case "left": // FIRING OUTPUT: the finished task of a firing, with what its handler left
+		id, text, _ := strings.Cut(rest, " ")
+		output, err := strconv.Unquote(`"` + text + `"`)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		r.left(t, id, output)
+	case "announce": // ID QUEUES STATE: a worker says what it does
+		fields := strings.Fields(rest)
+		r.announceAs(fields[0], claim.MemberState(fields[2]), strings.Split(fields[1], ",")...)
 	case "setenv":
 		name, value, _ := strings.Cut(rest, "=")
 		r.environ[name] = value

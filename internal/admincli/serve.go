@@ -40,7 +40,7 @@ func unserved(definitions []schedule.Schedule, members []claim.Member) []string 
 		d.Normalize()
 		queue, both := false, false
 		for _, m := range members {
-			if _, ok := m.Queues[d.Queue]; ok {
+			if m.Serves(d.Queue) {
 				queue = true
 				both = both || slices.Contains(m.Types, d.Type)
 			}

@@ -163,7 +163,7 @@ func (t *topSource) read(ctx context.Context) (top.Snapshot, error) {
 		Total: stats.Total, Disabled: stats.Disabled, Due: stats.Due, Claimed: stats.Claimed, Open: stats.Open, Buffered: stats.Buffered, Lateness: max(0, stats.Lateness)}
 	for _, m := range members {
 		out.Workers = append(out.Workers, top.Worker{ID: visible(m.ID), Host: visible(m.Host), Queues: visible(weights(m.Queues)), Version: visible(m.Version),
-			Claims: m.Claims, Types: len(m.Types), Seen: m.Seen})
+			Claims: m.Claims, State: workerState(m), Types: len(m.Types), Seen: m.Seen})
 	}
 	if s.stores.Leases != nil {
 		leases, err := s.stores.Leases.List(ctx)

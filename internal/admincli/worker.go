@@ -16,7 +16,7 @@ import (
 )
 
 func newWorker(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "worker", Short: "Show the workers of the fleet",
+	cmd := &cobra.Command{Use: "worker", Short: "Show the workers of the fleet, and drain one",
 		Example: "  admin worker list\n  admin worker get w1"}
 	list := &cobra.Command{Use: "list", Short: "List the live workers",
 		Example: "  admin worker list\n  admin worker list -o json", Args: arguments(0, 0, "nothing"),
@@ -24,7 +24,7 @@ func newWorker(s *session) *cobra.Command {
 	get := &cobra.Command{Use: "get ID", Short: "Show a worker and the tasks that it runs",
 		Example: "  admin worker get w1", Args: arguments(1, 1, "ID"), ValidArgsFunction: s.completeWorkers,
 		RunE: func(_ *cobra.Command, args []string) error { return s.getWorker(args[0]) }}
-	cmd.AddCommand(s.watched(list), get)
+	cmd.AddCommand(s.watched(list), get, newDrain(s), newUndrain(s))
 	return group(cmd)
 }
 
@@ -38,10 +38,19 @@ type workerJSON struct {
 	Queues       map[string]int `json:"queues"`
 	Types        []string       `json:"types"`
 	Claims       bool           `json:"claims"`
+	State        string         `json:"state"` // working; asked to drain, draining or drained
+	Drain        *drainWishJSON `json:"drain"` // null: nobody wants it to drain
 	StartedAt    *string        `json:"started_at"`
 	SeenAt       *string        `json:"seen_at"`
 	SeenAtMS     *int64         `json:"seen_at_ms"`
 	Running      []runningJSON  `json:"running"` // empty in a list
+}
+
+// A drainWishJSON says who wants a worker to drain.
+type drainWishJSON struct {
+	Since  *string `json:"since"`
+	By     string  `json:"by"`
+	Reason string  `json:"reason"`
 }
 
 // A runningJSON is a task that a worker runs now.
@@ -56,7 +65,10 @@ type runningJSON struct {
 func (s *session) workerJSON(m claim.Member) workerJSON {
 	in := s.location(time.UTC)
 	v := workerJSON{ID: m.ID, Host: m.Host, PID: m.PID, Version: m.Version, TimeZoneData: m.TimeZone, Queues: m.Queues, Types: m.Types,
-		Claims: m.Claims, StartedAt: iso(m.Started, in), SeenAt: iso(m.Seen, in), SeenAtMS: millis(m.Seen), Running: []runningJSON{}}
+		Claims: m.Claims, State: workerState(m), StartedAt: iso(m.Started, in), SeenAt: iso(m.Seen, in), SeenAtMS: millis(m.Seen), Running: []runningJSON{}}
+	if m.Drain.Wanted() {
+		v.Drain = &drainWishJSON{Since: iso(m.Drain.Since, in), By: m.Drain.By, Reason: m.Drain.Reason}
+	}
 	if v.Types == nil {
 		v.Types = []string{}
 	}
@@ -95,13 +107,13 @@ func (s *session) listWorkers() error {
 			s.note("no live worker; start one, nothing fires without")
 			return
 		}
-		t := newTable("ID", "HOST", "CLAIMS", "QUEUES", "TYPES", "UP", "SEEN", "VERSION")
+		t := newTable("ID", "HOST", "STATE", "CLAIMS", "QUEUES", "TYPES", "UP", "SEEN", "VERSION")
 		for _, m := range members {
 			claims := cell{"yes", green}
 			if !m.Claims {
 				claims = cell{"no", dim}
 			}
-			t.addCells(cell{text: m.ID}, cell{text: fmt.Sprintf("%s:%d", m.Host, m.PID)}, claims, cell{text: weights(m.Queues)},
+			t.addCells(cell{text: m.ID}, cell{text: fmt.Sprintf("%s:%d", m.Host, m.PID)}, workerStateCell(m), claims, cell{text: weights(m.Queues)},
 				cell{text: fmt.Sprint(len(m.Types))}, cell{text: span(s.env.Now().Sub(m.Started))}, cell{text: relative(m.Seen, s.env.Now())},
 				cell{text: m.Version})
 		}
@@ -141,14 +153,23 @@ func weights(queues map[string]int) string {
 }
 
 func (s *session) getWorker(id string) error {
-	members, err := s.members()
+	m, _, err := s.member(id)
 	if err != nil {
 		return err
+	}
+	return s.showWorker(m)
+}
+
+// member finds one live worker among all.
+func (s *session) member(id string) (claim.Member, []claim.Member, error) {
+	members, err := s.members()
+	if err != nil {
+		return claim.Member{}, nil, err
 	}
 	var names []string
 	for _, m := range members {
 		if m.ID == id {
-			return s.showWorker(m)
+			return m, members, nil
 		}
 		names = append(names, m.ID)
 	}
@@ -156,7 +177,7 @@ func (s *session) getWorker(id string) error {
 	if near == "" {
 		near = "; see admin worker list"
 	}
-	return codedErrorf(exitNotFound, "no live worker is called %q%s", clip(id, 60), near)
+	return claim.Member{}, nil, codedErrorf(exitNotFound, "no live worker is called %q%s", clip(id, 60), near)
 }
 
 func (s *session) showWorker(m claim.Member) error {
@@ -176,6 +197,7 @@ func (s *session) showWorker(m claim.Member) error {
 		f := &sheet{}
 		f.add("host", fmt.Sprintf("%s, process %d", m.Host, m.PID))
 		f.add("version", m.Version+", time zone data "+m.TimeZone)
+		f.add("state", drainWords(m, s.env.Now(), in))
 		f.add("claims", map[bool]string{true: "schedules", false: "nothing: it only runs tasks"}[m.Claims])
 		f.add("queues", weights(m.Queues))
 		f.add("types", strings.Join(m.Types, ", "))
@@ -184,6 +206,16 @@ func (s *session) showWorker(m claim.Member) error {
 		f.add("running", append(lines, map[bool]string{true: "nothing", false: ""}[len(lines) == 0])...)
 		f.write(w)
 	}})
+}
+
+// drainWords say whether a worker drains, and who wants it.
+func drainWords(m claim.Member, now time.Time, in *time.Location) string {
+	text := map[string]string{"working": "works", "asked": "was asked to drain and has not heard of it", "draining": "takes no new work and ends what it runs",
+		"drained": "drained: takes no new work and runs nothing"}[workerState(m)]
+	if !m.Drain.Wanted() {
+		return text
+	}
+	return strings.TrimSpace(text+", since "+when(m.Drain.Since, now, in)+" "+m.Drain.String()) + "; admin worker undrain takes it back"
 }
 
 // running finds what the process of a worker runs, by asynq's own account.

@@ -18,6 +18,12 @@ func fleet(f Facts) []Finding {
 			versions[m.Version]++
 		}
 	}
+	for _, m := range f.Members {
+		if !m.Working() {
+			all = append(all, Finding{Check: "workers", Level: Warning, Seen: strings.TrimSpace(fmt.Sprintf("%s is drained since %s %s", m.ID, m.Drain.Since.UTC().Format(time.RFC3339), m.Drain)),
+				Do: "admin worker undrain " + m.ID + ", or end it, when the reason is gone"})
+		}
+	}
 	if len(versions) > 1 {
 		all = append(all, Finding{Check: "versions", Level: Warning, Seen: "workers of different versions: " + strings.Join(slices.Sorted(maps.Keys(versions)), ", "),
 			Do: "finish the roll-out; mixed versions are fine while it lasts"})
@@ -177,7 +183,7 @@ func abandoned(f Facts) []Finding {
 
 func serves(members []claim.Member, need Need) (queue, both bool) {
 	for _, m := range members {
-		if _, ok := m.Queues[need.Queue]; ok {
+		if m.Serves(need.Queue) {
 			queue = true
 			both = both || slices.Contains(m.Types, need.Type)
 		}

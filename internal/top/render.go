@@ -178,7 +178,7 @@ func (m *Model) body() []line {
 	}
 	switch m.view {
 	case viewWorkers:
-		return m.list([]column{{"WORKER", max(20, m.width/4), false}, {"CLAIMS", 6, false}, {"SEEN", 8, false}, {"TYPES", 5, true},
+		return m.list([]column{{"WORKER", max(20, m.width/4), false}, {"CLAIMS", 8, false}, {"SEEN", 8, false}, {"TYPES", 5, true},
 			{"VERSION", max(10, m.width/8), true}, {"QUEUES", 0, false}}, m.workerRows())
 	case viewLeases:
 		return m.list([]column{{"LEASE", max(24, m.width/4), false}, {"OWNER", max(20, m.width/4), false}, {"UNTIL", 8, false}, {"TOKEN", 0, false}}, m.leaseRows())
@@ -268,6 +268,9 @@ func (m *Model) workerRows() []row {
 		claims := "yes"
 		if !w.Claims {
 			claims = "no"
+		}
+		if w.State != "" && w.State != "working" {
+			claims = w.State // draining: it claims nothing
 		}
 		rows = append(rows, row{[]string{w.ID, claims, m.since(w.Seen), fmt.Sprint(w.Types), w.Version, w.Queues}, ""})
 	}

@@ -66,6 +66,7 @@ func (s Schedule) fires() time.Time {
 // A Worker is a row of the second view.
 type Worker struct {
 	ID, Host, Queues, Version string
+	State                     string // "" and "working" are the same
 	Claims                    bool
 	Types                     int
 	Seen                      time.Time

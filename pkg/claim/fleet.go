@@ -56,6 +56,19 @@ type Member struct {
 // Process tells processes apart that announce themselves under one ID.
 func (m Member) Process() string { return strconv.FormatInt(m.Started.UnixMilli(), 10) }
 
+// Working reports whether nobody wants the member to drain.
+func (m Member) Working() bool { return !m.Drain.Wanted() }
+
+// Claiming reports whether the member claims due schedules now.
+func (m Member) Claiming() bool { return m.Claims && m.Working() }
+
+// Serves reports whether the member takes tasks from the queue now. Types says
+// which it can run.
+func (m Member) Serves(queue string) bool {
+	_, ok := m.Queues[queue]
+	return ok && m.Working()
+}
+
 // MemberState is what a member does.
 type MemberState string
 

@@ -116,7 +116,7 @@ func (h *httpHandler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if err != nil {
 		return refuse("http", err)
 	}
-	return h.send(request)
+	return h.send(task, request)
 }
 
 // request builds the request, or says what is wrong with the payload.
@@ -249,7 +249,7 @@ func Sign(secret []byte, at time.Time, key string, body []byte) string {
 
 // send sends the request. Its errors name the host only: path and query may
 // hold secrets.
-func (h *httpHandler) send(request *http.Request) error {
+func (h *httpHandler) send(task *asynq.Task, request *http.Request) error {
 	where := request.Method + " " + request.URL.Host
 	response, err := h.client.Do(request)
 	if err != nil {
@@ -271,7 +271,17 @@ func (h *httpHandler) send(request *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("handler: http: %s: read the response: %w", where, err)
 	}
+	keep(task, response, body)
 	return nil
+}
+
+// keep leaves the status and the beginning of the body as the result of the
+// task.
+func keep(task *asynq.Task, response *http.Response, body []byte) {
+	if w := task.ResultWriter(); w != nil {
+		result := append([]byte(response.Proto+" "+response.Status+"\n\n"), body[:min(len(body), maxOutput)]...)
+		_, _ = w.Write(result) // the request was made; its response is a nicety
+	}
 }
 
 // checkRedirect follows redirects to allowed hosts, without stepping down from

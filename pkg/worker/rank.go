@@ -31,7 +31,7 @@ type ranking struct {
 func (r *ranking) update(members []claim.Member) {
 	var peers []string
 	for _, m := range members {
-		if m.Claims && m.ID != r.self && !m.Drain.Wanted() {
+		if m.Claiming() && m.ID != r.self {
 			peers = append(peers, m.ID)
 		}
 	}

@@ -1,0 +1,230 @@
+package admincli
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hibiken/asynq"
+	"github.com/spf13/cobra"
+
+	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
+)
+
+type logsFlags struct{ follow, raw bool }
+
+func newRunLogs(s *session) *cobra.Command {
+	f := &logsFlags{}
+	cmd := &cobra.Command{Use: "logs FIRING", Short: "Show what the handler of a firing left: its output and its errors",
+		Long: `Show the attempts of a firing, oldest first, with their errors, and the output
+that its handler left as the result of the task: the last 16 KiB that a command
+wrote, the status and the first 16 KiB of a response, whatever a handler of your
+own writes to task.ResultWriter(). asynq keeps it with the finished task, for the
+retention of the schedule (10m by default); an attempt that failed has the end of
+its output in its error, which the run log keeps.
+
+Output comes from strangers: what a terminal would obey is shown escaped. With
+-o json it is exact, as output_base64 when it is no UTF-8; --raw writes its bytes
+and nothing else. With --follow the command waits for the end of the firing.`,
+		Example: "  admin run logs cache-warm:1796018822000001:mseed", Args: arguments(1, 1, "FIRING"),
+		RunE: func(_ *cobra.Command, args []string) error { return s.runLogs(f, args[0]) }}
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "wait until the firing has ended")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "write the bytes of the output and nothing else")
+	return cmd
+}
+
+// A logsJSON is what logs prints.
+type logsJSON struct {
+	FiringID     string    `json:"firing_id"`
+	Schedule     string    `json:"schedule"`
+	ScheduledAt  *string   `json:"scheduled_at"` // null for a manual firing
+	Open         bool      `json:"open"`         // it has not ended
+	Runs         []runJSON `json:"runs"`         // oldest first, as far as the run log holds them
+	Kept         bool      `json:"kept"`         // the task is kept, and with it any output
+	CompletedAt  *string   `json:"completed_at"` // of the task
+	Retention    string    `json:"retention"`    // how long a finished task of the schedule is kept
+	Output       *string   `json:"output"`       // null: there is none, or it is no UTF-8
+	OutputBase64 string    `json:"output_base64,omitempty"`
+}
+
+func (s *session) runLogs(f *logsFlags, text string) error {
+	firing, err := claim.ParseFiringID(text)
+	if err != nil {
+		return err
+	}
+	entries, err := s.named([]string{string(firing.Schedule)})
+	if err != nil {
+		return err
+	}
+	e := entries[0]
+	if f.follow {
+		if _, err := s.await(firing.Schedule, firing.ID(), 0); err != nil {
+			return err
+		}
+	}
+	ended, err := s.lookForEnd(firing.Schedule, firing.ID())
+	if err != nil {
+		return err
+	}
+	all, err := s.runsOf(e, &runListFlags{limit: maxRuns})
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(r logged) bool { return r.Firing != firing.ID() })
+	slices.Reverse(all)
+	task, err := s.finishedTask(e, firing.ID())
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && task == nil && ended.ended {
+		return codedErrorf(exitNotFound, "firing %q left no run and no task: the logs keep the last ones only; see admin run list %s", clip(text, 200), e.Schedule.ID)
+	}
+	return s.showLogs(f, s.logsJSON(e, firing, all, task, !ended.ended), all, task)
+}
+
+func (s *session) logsJSON(e schedule.Entry, firing claim.Firing, all []logged, task *asynq.TaskInfo, open bool) logsJSON {
+	in := s.location(s.read(e.Schedule).zoneAt(firing.ScheduledAt))
+	d := e.Schedule
+	d.Normalize()
+	v := logsJSON{FiringID: string(firing.ID()), Schedule: string(firing.Schedule), ScheduledAt: iso(firing.ScheduledAt, in), Open: open,
+		Runs: []runJSON{}, Kept: task != nil, Retention: d.Retention.String()}
+	for _, r := range all {
+		v.Runs = append(v.Runs, s.scheduleRun(r).runJSON)
+	}
+	if task == nil {
+		return v
+	}
+	v.CompletedAt = iso(task.CompletedAt, in)
+	if text := string(task.Result); utf8.ValidString(text) && text != "" {
+		v.Output = &text
+	} else if text != "" {
+		v.OutputBase64 = base64.StdEncoding.EncodeToString(task.Result)
+	}
+	return v
+}
+
+// finishedTask finds the task of a firing that holds its result: the last one
+// that was enqueued, in the schedule's queue or in one that it had before.
+func (s *session) finishedTask(e schedule.Entry, id claim.FiringID) (*asynq.TaskInfo, error) {
+	if s.stores.Tasks == nil {
+		return nil, nil
+	}
+	d := e.Schedule
+	d.Normalize()
+	queues, err := s.queueNames()
+	if err != nil {
+		return nil, err
+	}
+	queues = slices.DeleteFunc(queues, func(name string) bool { return name == d.Queue })
+	for redrives := mostRedrives; redrives >= 0; redrives-- {
+		for _, name := range append([]string{d.Queue}, queues...) {
+			task, err := s.stores.Tasks.GetTaskInfo(name, id.TaskID(redrives))
+			if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+				continue
+			}
+			return task, err
+		}
+	}
+	return nil, nil
+}
+
+// mostRedrives is how often a firing is enqueued again, at most.
+const mostRedrives = 3
+
+func (s *session) showLogs(f *logsFlags, v logsJSON, all []logged, task *asynq.TaskInfo) error {
+	if f.raw {
+		if task == nil || len(task.Result) == 0 {
+			s.note("%s", v.whyNone())
+			return nil
+		}
+		_, err := s.out.Write(task.Result)
+		return err
+	}
+	return s.emit(view{data: v, names: []string{v.FiringID}, table: func(w io.Writer) {
+		fmt.Fprintln(w, visible(v.FiringID))
+		sheet := &sheet{}
+		for _, r := range all {
+			name := fmt.Sprintf("attempt %d", r.Attempt)
+			if r.Started.IsZero() {
+				name = "never ran"
+			}
+			sheet.add(name, s.attemptLines(r)...)
+		}
+		if len(all) == 0 {
+			sheet.add("attempts", map[bool]string{true: "none has ended yet", false: "the run log does not hold them any more"}[v.Open])
+		}
+		sheet.write(w)
+		if task == nil || len(task.Result) == 0 {
+			fmt.Fprintln(w, visible(v.whyNone()))
+			return
+		}
+		fmt.Fprintf(w, "output (%s):\n", bytesOf(len(task.Result)))
+		writeOutput(w, string(task.Result))
+	}})
+}
+
+// attemptLines tell of one attempt.
+func (s *session) attemptLines(r logged) []string {
+	in := s.location(s.read(r.entry.Schedule).zone)
+	lines := []string{fmt.Sprintf("%s, %s", r.Outcome, when(r.Ended, s.env.Now(), in))}
+	if !r.Started.IsZero() {
+		lines = []string{fmt.Sprintf("%s, ended %s, took %s on %s", r.Outcome, when(r.Ended, s.env.Now(), in), fine(max(0, r.Duration)), or(r.Worker, "no worker")),
+			"started " + when(r.Started, s.env.Now(), in)}
+	}
+	if r.Error != "" {
+		lines = append(lines, "error: "+r.Error)
+	}
+	return lines
+}
+
+// whyNone says why there is no output, and how to keep it.
+func (v *logsJSON) whyNone() string {
+	switch {
+	case v.Open:
+		return "no output yet: a handler leaves it when it ends; to wait for it: admin run logs -f"
+	case v.Kept:
+		return "no output: the handler left none"
+	case v.lastOutcome() == string(claim.OutcomeCancelled):
+		return "no output: the task of a cancelled firing is deleted"
+	}
+	return fmt.Sprintf("the output is not kept any more, if there was any: asynq keeps a finished task for %s; for longer: admin schedule update %s --retention 24h", span(mustDuration(v.Retention)), v.Schedule)
+}
+
+func (v *logsJSON) lastOutcome() string {
+	if len(v.Runs) == 0 {
+		return ""
+	}
+	return v.Runs[len(v.Runs)-1].Outcome
+}
+
+// mustDuration reads what Duration.String wrote.
+func mustDuration(text string) time.Duration {
+	d, _ := time.ParseDuration(text)
+	return d
+}
+
+// writeOutput writes lines with what a terminal would obey escaped.
+func writeOutput(w io.Writer, text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		var shown []string
+		for part := range strings.SplitSeq(line, "\t") {
+			shown = append(shown, visible(part))
+		}
+		fmt.Fprintln(w, "  "+strings.Join(shown, "\t"))
+	}
+}
+
+// bytesOf renders a number of bytes.
+func bytesOf(n int) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
