@@ -52,7 +52,11 @@ func (q *question) answer() answer {
 	case q.open != nil:
 		return q.openFiring()
 	case len(q.runs) > 0:
-		return answer{word: "fired", text: "it fired, and ran", verdict: &r}
+		text := "it fired, and ran"
+		if last := q.runs[0]; last.Outcome == claim.OutcomeCancelled && !slices.ContainsFunc(q.runs, func(r claim.RunRecord) bool { return !r.Started.IsZero() }) {
+			text = "it fired, and was cancelled before it ran"
+		}
+		return answer{word: "fired", text: text, verdict: &r}
 	case q.at.After(q.now):
 		return q.ahead()
 	case q.at.Before(status.CreatedAt):

@@ -88,9 +88,9 @@ func (s *session) drainWorker(f *drainFlags, id string) (err error) {
 			return err
 		}
 	}
-	known := false
+	known, reason := false, or(f.reason, m.Drain.Reason) // one that is asked for again keeps why
 	err = s.within(func(ctx context.Context) (err error) {
-		_, known, err = s.stores.Roster.Drain(ctx, m, s.env.User, f.reason)
+		_, known, err = s.stores.Roster.Drain(ctx, m, s.env.User, reason)
 		return err
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/scripts/lua"
@@ -47,9 +48,16 @@ func drainOf(m claim.Member, text string) claim.Drain {
 	return claim.Drain{Since: since, By: note.By, Reason: note.Reason}
 }
 
-// Heed subscribes to what is wanted of workers, until ctx ends.
+// heedReceive is how long after its context a subscription to wishes ends. No
+// loop waits for its end, and to break a receive off means to wait for one that
+// connects anew.
+const heedReceive = time.Second
+
+// Heed subscribes to what is wanted of workers, until ctx ends; the channel is
+// closed a second later at most, or when a connection that hangs has been given
+// up.
 func (s *Store) Heed(ctx context.Context) (<-chan struct{}, func() bool, error) {
-	return s.listen(ctx, s.keys.workersChannel())
+	return s.listen(ctx, s.keys.workersChannel(), heedReceive)
 }
 
 // note says who and why behind something that happened, "" when nobody said.

@@ -27,11 +27,13 @@ const (
 
 // Wake subscribes to wake-ups until ctx ends.
 func (s *Store) Wake(ctx context.Context) (<-chan struct{}, func() bool, error) {
-	return s.listen(ctx, s.keys.wakeChannel())
+	return s.listen(ctx, s.keys.wakeChannel(), wakePing)
 }
 
-func (s *Store) listen(ctx context.Context, channel string) (<-chan struct{}, func() bool, error) {
-	w := &waker{subscription: s.client.Subscribe(ctx, channel), wake: make(chan struct{}, 1)}
+// listen subscribes to a channel. A receive that lasts for wakePing is broken off
+// when ctx ends; a shorter one ends by itself then.
+func (s *Store) listen(ctx context.Context, channel string, receive time.Duration) (<-chan struct{}, func() bool, error) {
+	w := &waker{subscription: s.client.Subscribe(ctx, channel), wake: make(chan struct{}, 1), receive: receive}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, errors.Join(wrap("subscribe to wake-ups", err), w.subscription.Close())
 	}
@@ -44,33 +46,39 @@ type waker struct {
 	subscription *redis.PubSub
 	wake         chan struct{}
 	healthy      atomic.Bool
+	receive      time.Duration // how long one receive lasts, at most
 }
 
 // listen receives until ctx ends. The client reconnects and subscribes again
 // by itself; meanwhile the subscription counts as unhealthy.
 func (w *waker) listen(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { _ = w.subscription.Close() }) // ends a blocked receive
+	stop := func() bool { return true }
+	if w.receive >= wakePing {
+		stop = context.AfterFunc(ctx, func() { _ = w.subscription.Close() }) // ends a blocked receive
+	}
 	defer func() {
 		stop()
 		_ = w.subscription.Close() // closed before, or gone with its connection
 		w.healthy.Store(false)
 		close(w.wake)
 	}()
-	asked := false
+	asked, silent := false, time.Duration(0)
 	for ctx.Err() == nil {
-		message, err := w.subscription.ReceiveTimeout(ctx, wakePing)
+		message, err := w.subscription.ReceiveTimeout(ctx, w.receive)
 		var network net.Error
 		switch {
 		case err == nil:
-			asked = false
+			asked, silent = false, 0
 			w.healthy.Store(true)
 			if _, isPong := message.(*redis.Pong); !isPong {
 				w.notify() // what was missed before a new subscription counts as a message
 			}
+		case errors.As(err, &network) && network.Timeout() && silent+w.receive < wakePing:
+			silent += w.receive
 		case errors.As(err, &network) && network.Timeout() && !asked:
-			asked = w.subscription.Ping(ctx) == nil
+			asked, silent = w.subscription.Ping(ctx) == nil, 0
 		default:
-			asked = false
+			asked, silent = false, 0
 			w.healthy.Store(false)
 			select {
 			case <-ctx.Done():

@@ -180,7 +180,7 @@ func (p *Periodic) Trigger(ctx context.Context, name string) (claim.PeriodicEntr
 
 // Wake subscribes, until ctx ends, to triggers and resumes of periodic tasks.
 func (p *Periodic) Wake(ctx context.Context) (<-chan struct{}, func() bool, error) {
-	return p.store.listen(ctx, p.store.keys.periodicChannel())
+	return p.store.listen(ctx, p.store.keys.periodicChannel(), wakePing)
 }
 
 // wake tells sleeping runners. A message that is lost only makes them later.

@@ -20,15 +20,17 @@ type draining struct {
 	gate    *gate
 	busy    atomic.Int64  // tasks under way
 	changed chan struct{} // the wish is another one; holds one
+	turn    chan struct{} // of announcements, which wait for Redis; holds one
 
-	mu        sync.Mutex // of announcements
+	mu        sync.Mutex
 	wish      claim.Drain
 	announced claim.MemberState
-	listed    bool // the last announcement worked
+
+	listed bool // the last announcement worked; of whose turn it is
 }
 
 func newDraining() *draining {
-	return &draining{gate: newGate(), changed: make(chan struct{}, 1)}
+	return &draining{gate: newGate(), changed: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 }
 
 // state is what the roster says of the worker. The caller holds d.mu.
@@ -42,10 +44,12 @@ func (d *draining) state() claim.MemberState {
 	return claim.MemberDraining
 }
 
-// obey takes over what is wanted, and reports whether that is something else
-// than before. The caller holds d.mu.
-func (d *draining) obey(wish claim.Drain) bool {
-	d.wish = wish
+// obey takes over what is wanted, once the worker announced that it does
+// something, and reports whether that is something else than before.
+func (d *draining) obey(wish claim.Drain, announced claim.MemberState) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wish, d.announced = wish, announced
 	if !d.gate.set(wish.Wanted()) {
 		return false
 	}
@@ -63,6 +67,13 @@ func (d *draining) counted(next asynq.Handler) asynq.Handler {
 		defer d.busy.Add(-1)
 		return next.ProcessTask(ctx, task)
 	})
+}
+
+// news reports whether the roster says something else than the worker does.
+func (d *draining) news() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state() != d.announced
 }
 
 // wanted returns the wish that the worker obeys.
@@ -107,10 +118,7 @@ func (w *Worker) attend(ctx context.Context) {
 				look.Stop()
 			}
 		case <-look.C:
-			w.drain.mu.Lock()
-			news := w.drain.state() != w.drain.announced
-			w.drain.mu.Unlock()
-			if news {
+			if w.drain.news() {
 				w.announce(ctx)
 			}
 		}
@@ -128,8 +136,12 @@ func (w *Worker) heed(ctx context.Context) (<-chan struct{}, error) {
 func (w *Worker) announce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, announceTime)
 	defer cancel()
-	w.drain.mu.Lock()
-	defer w.drain.mu.Unlock()
+	select {
+	case w.drain.turn <- struct{}{}:
+		defer func() { <-w.drain.turn }()
+	case <-ctx.Done():
+		return
+	}
 	before := w.drain.listed
 	err := w.list(ctx)
 	if err == nil {
@@ -149,7 +161,6 @@ func (w *Worker) announce(ctx context.Context) {
 }
 
 // list announces the worker, and once more when what is wanted of it is news.
-// The caller holds w.drain.mu.
 func (w *Worker) list(ctx context.Context) error {
 	for {
 		member := w.member()
@@ -157,8 +168,7 @@ func (w *Worker) list(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.drain.announced = member.State
-		if !w.drain.obey(wish) {
+		if !w.drain.obey(wish, member.State) {
 			return nil
 		}
 		if wish.Wanted() {

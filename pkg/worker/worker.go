@@ -214,10 +214,13 @@ func (w *Worker) Counts() Counts {
 	return w.scheduler.Counts()
 }
 
-// member describes this worker to the others. The caller holds w.drain.mu.
+// member describes this worker to the others.
 func (w *Worker) member() claim.Member {
 	host, _ := os.Hostname() // display only
+	w.drain.mu.Lock()
+	state := w.drain.state()
+	w.drain.mu.Unlock()
 	return claim.Member{ID: w.options.ID, Host: host, PID: os.Getpid(), Version: w.options.Version, TimeZone: TimeZoneFingerprint(),
 		Queues: w.options.Queues, Types: w.types(), Claims: w.scheduler != nil, Started: w.started,
-		State: w.drain.state(), Running: int(w.drain.busy.Load()) + w.inProcess.count()}
+		State: state, Running: int(w.drain.busy.Load()) + w.inProcess.count()}
 }
