@@ -2,6 +2,7 @@ package admincli
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
