@@ -134,9 +134,6 @@ func (s *session) finishedTask(e schedule.Entry, id claim.FiringID) (*asynq.Task
 	return nil, nil
 }
 
-// mostRedrives is how often a firing is enqueued again, at most.
-const mostRedrives = 3
-
 func (s *session) showLogs(f *logsFlags, v logsJSON, all []logged, task *asynq.TaskInfo) error {
 	if f.raw {
 		if task == nil || len(task.Result) == 0 {
