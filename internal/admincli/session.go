@@ -124,8 +124,8 @@ func oneOf(field, value string, allowed ...string) error {
 		}
 	}
 	hint := ""
-	if near := nearest(value, allowed); len(near) > 0 {
-		hint = "did you mean " + near[0] + "?"
+	if found := near(value, allowed); len(found) > 0 {
+		hint = "did you mean " + found[0] + "?"
 	}
 	return &schedule.FieldError{Field: field, Value: value, Allowed: strings.Join(allowed, ", "), Hint: hint}
 }

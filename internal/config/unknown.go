@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/belfryhq/belfry/internal/nearest"
 )
 
 // prefix starts every variable of Belfry.
@@ -32,7 +34,7 @@ func UnknownVariables(environ map[string]string) []string {
 			continue
 		}
 		warning := fmt.Sprintf("%s is not a setting and does nothing", name)
-		if near := nearest(name, known); near != "" {
+		if near := closest(name, known); near != "" {
 			warning += "; did you mean " + near + "?"
 		}
 		warnings = append(warnings, warning)
@@ -43,34 +45,12 @@ func UnknownVariables(environ map[string]string) []string {
 // maxEdits is how far a name may be from a known one to be taken for it.
 const maxEdits = 4
 
-func nearest(name string, known map[string]bool) string {
+func closest(name string, known map[string]bool) string {
 	best, bestDistance := "", maxEdits+1
 	for _, candidate := range slices.Sorted(maps.Keys(known)) {
-		if d := editDistance(name, candidate); d < bestDistance {
+		if d := nearest.Distance(name, candidate, maxEdits); d < bestDistance {
 			best, bestDistance = candidate, d
 		}
 	}
 	return best
-}
-
-// editDistance counts the insertions, deletions and replacements that turn a
-// into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

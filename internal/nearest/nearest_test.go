@@ -1,0 +1,17 @@
+package nearest
+
+import "testing"
+
+func TestDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b        string
+		limit, want int
+	}{
+		{"", "", 3, 0}, {"queue", "queue", 3, 0}, {"qeue", "queue", 3, 1}, {"queeue", "queue", 3, 1}, {"quaue", "queue", 3, 1},
+		{"uqeue", "queue", 3, 1}, {"timezone", "tiemzone", 3, 1}, {"abc", "xyz", 3, 3}, {"abc", "xyz", 2, 3}, {"a", "abcdef", 3, 4}, {"kitten", "sitting", 5, 3},
+	} {
+		if got, back := Distance(tt.a, tt.b, tt.limit), Distance(tt.b, tt.a, tt.limit); got != tt.want || back != got {
+			t.Errorf("Distance(%q, %q, %d) = %d and %d, want %d", tt.a, tt.b, tt.limit, got, back, tt.want)
+		}
+	}
+}
