@@ -232,6 +232,36 @@ func TestARestoreNeedsAnEmptyNamespace(t *testing.T) {
 	})
 }
 
+// Workers that outlive a FLUSHALL are in no key, but listen.
+func TestARestoreHearsWorkersThatNoKeyTells(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		furnish(b)
+		file, _ := b.backup()
+		other, err := redisstore.New(b.client, redisstore.Options{Namespace: redistest.Namespace(), Now: b.clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		_, healthy, err := other.Wake(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, healthy)
+		_, err = other.Restore(t.Context(), bytes.NewReader(file), redisstore.RestoreOptions{Attempt: "x"})
+		if !errors.Is(err, redisstore.ErrNotEmpty) || !strings.Contains(fmt.Sprint(err), "workers wait in it") {
+			t.Errorf("restore under a worker that listens: %v", err)
+		}
+		stop()
+		eventually(t, func() bool {
+			_, err = other.Restore(t.Context(), bytes.NewReader(file), redisstore.RestoreOptions{Attempt: "y"})
+			return !errors.Is(err, redisstore.ErrNotEmpty)
+		})
+		if err != nil {
+			t.Errorf("restore after it ended: %v", err)
+		}
+	})
+}
+
 // A stumbling reader breaks off in its second pass.
 type stumbling struct {
 	whole      *bytes.Reader
@@ -350,5 +380,19 @@ func TestNothingIsBackedUpOfNothing(t *testing.T) {
 	}
 	if all := contents(t, client, "never-used"); len(all) != 0 {
 		t.Errorf("it made %v", all)
+	}
+}
+
+// eventually waits until something holds.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	tick, end := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal("it does not hold after 10 s")
+		}
 	}
 }

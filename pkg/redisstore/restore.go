@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -158,6 +159,9 @@ func (s *Store) clearForRestore(ctx context.Context, info BackupInfo, attempt st
 
 // checkEmpty looks at every key, one at a time: a Cluster has them apart.
 func (s *Store) checkEmpty(ctx context.Context, shards int) error {
+	if err := s.checkUnheard(ctx); err != nil {
+		return err
+	}
 	for _, key := range s.restoreKeys(shards) {
 		n, err := s.client.Exists(ctx, key).Result()
 		if err != nil {
@@ -173,6 +177,34 @@ func (s *Store) checkEmpty(ctx context.Context, shards int) error {
 		return fmt.Errorf("redisstore: restore into %q: %s: %w", s.options.Namespace, what, ErrNotEmpty)
 	}
 	return nil
+}
+
+// checkUnheard looks whether somebody waits to be woken: workers that outlived a
+// FLUSHALL are in no key for a while, and would act on half of a restore. A user
+// who may not ask does without.
+func (s *Store) checkUnheard(ctx context.Context) error {
+	channels, heard := s.keys.wakeChannel()+"*", atomic.Bool{}
+	ask := func(ctx context.Context, node *redis.Client) error {
+		listened, err := node.PubSubChannels(ctx, channels).Result()
+		if len(listened) > 0 {
+			heard.Store(true)
+		}
+		if redis.IsPermissionError(err) {
+			return nil
+		}
+		return err
+	}
+	var err error
+	switch client := s.client.(type) {
+	case *redis.ClusterClient: // each node knows its own listeners
+		err = client.ForEachShard(ctx, ask)
+	case *redis.Client:
+		err = ask(ctx, client)
+	}
+	if err != nil || !heard.Load() {
+		return err
+	}
+	return fmt.Errorf("redisstore: restore into %q: workers wait in it to be woken; stop them: %w", s.options.Namespace, ErrNotEmpty)
 }
 
 // dropRestored deletes what a broken restore wrote. Run logs are written after
