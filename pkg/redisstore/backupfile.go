@@ -100,6 +100,10 @@ func (i *datum) UnmarshalJSON(text []byte) error {
 // for a whole key.
 const itemsPerLine = 512
 
+// bytesPerLine bounds a line as well, but for one pair of items, which may be
+// larger.
+const bytesPerLine = 4 << 20
+
 // A backupWriter writes a backup.
 type backupWriter struct {
 	zip  *gzip.Writer
@@ -130,13 +134,27 @@ func (b *backupWriter) line(l backupLine) error {
 // two items together.
 func (b *backupWriter) part(tag, key, kind string, items []datum) error {
 	for len(items) > 0 {
-		n := min(len(items), itemsPerLine)
+		n := lineOf(items)
 		if err := b.line(backupLine{Tag: tag, Key: key, Kind: kind, Items: items[:n]}); err != nil {
 			return err
 		}
 		items = items[n:]
 	}
 	return nil
+}
+
+// lineOf is how many items go into a line: whole pairs, and at least one.
+func lineOf(items []datum) int {
+	size := 0
+	for n := 0; n < min(len(items), itemsPerLine); n += 2 {
+		for _, item := range items[n:min(n+2, len(items))] {
+			size += len(item)
+		}
+		if n > 0 && size > bytesPerLine {
+			return n
+		}
+	}
+	return min(len(items), itemsPerLine)
 }
 
 func (b *backupWriter) close() error {
@@ -209,8 +227,9 @@ type backupReader struct {
 	sum   hash.Hash
 }
 
-// maxBackupLine bounds a line: a page of definitions of the largest size.
-const maxBackupLine = itemsPerLine * (2 << 20)
+// maxBackupLine bounds a line, so that a small file cannot ask for much memory:
+// what [backupWriter.part] puts into one, with the longest escapes of JSON.
+const maxBackupLine = 64 << 20
 
 func (b *backupReader) next() (backupLine, error) {
 	var text []byte
