@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // A checked is what the health endpoints ask.
@@ -61,10 +63,21 @@ func answer(w http.ResponseWriter, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = fmt.Fprintln(w, err) // the client went away
+		_, _ = fmt.Fprintln(w, harmless(err.Error())) // the client went away
 		return
 	}
 	_, _ = io.WriteString(w, "ok\n") // likewise
+}
+
+// harmless replaces what a terminal would obey. An answer may hold what somebody
+// typed, such as the reason of a drain, and is read with curl.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // url returns where the endpoints are.
@@ -96,7 +109,7 @@ func Probe(ctx context.Context, url string) error {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what came is enough
-		return fmt.Errorf("app: %s answered %d: %s", url, response.StatusCode, bytes.TrimSpace(text))
+		return fmt.Errorf("app: %s answered %d: %s", url, response.StatusCode, harmless(string(bytes.TrimSpace(text))))
 	}
 	return nil
 }

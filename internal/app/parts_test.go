@@ -39,6 +39,7 @@ func TestHealthAnswers(t *testing.T) {
 		{"not ready", "/readyz", patient{ready: sick}, 503, "worker: draining\n"},
 		{"live", "/livez", patient{ready: sick}, 200, "ok\n"},
 		{"not live", "/livez", patient{live: sick}, 503, "worker: draining\n"},
+		{"not ready, for a hostile reason", "/readyz", patient{ready: errors.New("by eve: \x1b[2J\xff\r\n\u009b\u202eü")}, 503, "by eve: \ufffd[2J\ufffd\ufffd\ufffd\ufffd\ufffdü\n"},
 		{"elsewhere", "/", patient{}, 404, "404 page not found\n"},
 	}
 	for _, tt := range tests {
@@ -60,6 +61,13 @@ func TestProbe(t *testing.T) {
 	}
 	if err := Probe(t.Context(), server.URL+"/readyz"); ExitCode(err) != ExitFailed || !strings.Contains(err.Error(), "draining") {
 		t.Errorf("Probe of a draining worker = %v, want the reason", err)
+	}
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "\x1b]0;x\a", http.StatusTeapot)
+	}))
+	t.Cleanup(hostile.Close)
+	if err := Probe(t.Context(), hostile.URL); err == nil || strings.ContainsAny(err.Error(), "\x1b\a") {
+		t.Errorf("Probe of a hostile server = %q, want an error without control characters", err)
 	}
 	if err := Probe(t.Context(), ":"); ExitCode(err) != ExitUsage {
 		t.Errorf("Probe of no URL = %v with exit code %d, want %d", err, ExitCode(err), ExitUsage)
