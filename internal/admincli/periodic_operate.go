@@ -55,8 +55,8 @@ func (s *session) pausePeriodic(f *pauseFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(f.reason) > maxReason {
-		return &schedule.FieldError{Field: "reason", Value: f.reason, Allowed: fmt.Sprintf("at most %d bytes", maxReason)}
+	if err := checkReason(f.reason); err != nil {
+		return err
 	}
 	by := s.env.User
 	if by == "" {

@@ -79,6 +79,9 @@ func (s *session) cancelRuns(f *cancelFlags, args []string) (err error) {
 	if f.limit < 0 {
 		return &schedule.FieldError{Field: "wait", Value: f.wait, Allowed: "0s or more"}
 	}
+	if err := checkReason(f.reason); err != nil {
+		return err
+	}
 	if _, err := s.store(); err != nil {
 		return err
 	}

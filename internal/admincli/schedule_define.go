@@ -85,7 +85,7 @@ func (f *definitionFlags) task(s *session, flags *pflag.FlagSet, d *schedule.Sch
 		windowsInto(&d.Except, "except", f.except), windowsInto(&d.Only, "only", f.only))
 	set("metadata", func() { err = errors.Join(err, metadataInto(d, f.metadata)) })
 	if flags.Changed("payload") && err == nil {
-		d.Payload, err = s.readPayload(f.payload)
+		d.Payload, err = s.readPayload(f.payload, schedule.MaxPayload)
 	}
 	return err
 }

@@ -179,17 +179,17 @@ func withHint(err error, hint string) error {
 	return &copied
 }
 
-// readPayload reads JSON, @FILE or - for standard input. JSON is put into the
-// form that a schedule file gives it; anything else in a file is taken as it
-// is.
-func (s *session) readPayload(text string) ([]byte, error) {
+// readPayload reads JSON, @FILE or - for standard input, of at most so many
+// bytes. JSON is put into the form that a schedule file gives it; anything else
+// in a file is taken as it is.
+func (s *session) readPayload(text string, most int) ([]byte, error) {
 	inline := text != "-" && !strings.HasPrefix(text, "@")
 	content, err := s.payloadBytes(text)
 	if err != nil {
 		return nil, err
 	}
 	if len(content) > schedule.MaxPayload {
-		return nil, &schedule.FieldError{Field: "payload", Value: fmt.Sprintf("%d bytes or more", len(content)), Allowed: fmt.Sprintf("at most %d bytes", schedule.MaxPayload)}
+		return nil, &schedule.FieldError{Field: "payload", Value: fmt.Sprintf("%d bytes or more", len(content)), Allowed: fmt.Sprintf("at most %d bytes", most)}
 	}
 	if !utf8.Valid(content) || !json.Valid(content) {
 		if inline {

@@ -64,6 +64,14 @@ func (f *pauseFlags) end(s *session) (time.Time, error) {
 // maxReason bounds a reason, in bytes.
 const maxReason = 1 << 10
 
+// checkReason refuses a reason that is too long to be shown.
+func checkReason(reason string) error {
+	if len(reason) > maxReason {
+		return &schedule.FieldError{Field: "reason", Value: reason, Allowed: fmt.Sprintf("at most %d bytes", maxReason)}
+	}
+	return nil
+}
+
 // A pauseJSON is what pause prints for one schedule.
 type pauseJSON struct {
 	ID     string   `json:"id"`
@@ -80,8 +88,8 @@ func (s *session) pause(f *pauseFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(f.reason) > maxReason {
-		return &schedule.FieldError{Field: "reason", Value: f.reason, Allowed: fmt.Sprintf("at most %d bytes", maxReason)}
+	if err := checkReason(f.reason); err != nil {
+		return err
 	}
 	entries, err := f.find(s, args)
 	if err != nil {

@@ -58,6 +58,9 @@ the waiting, not the run.`,
 		ValidArgsFunction: s.completeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.payloadSet = cmd.Flags().Changed("payload")
+			if err := refuseEmpty(cmd, "request-id", "overlap", "at-instant"); err != nil {
+				return err
+			}
 			return s.trigger(f, args)
 		},
 	}
@@ -71,6 +74,19 @@ the waiting, not the run.`,
 	cmd.Flags().StringVar(&f.payloadText, "payload", "", "payload of this firing only: JSON, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&f.atText, "at-instant", "", "the scheduled time that the run stands for, such as 09:00 or 2026-11-29T09:00:00Z")
 	return cmd
+}
+
+// refuseEmpty refuses flags that were given without a value. It is the variable
+// of a script that is not set, and what the flag was there for must not be
+// dropped without a word: a repeat with no request ID opens a second firing.
+func refuseEmpty(cmd *cobra.Command, names ...string) error {
+	var errs []error
+	for _, name := range names {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			errs = append(errs, &schedule.FieldError{Field: name, Allowed: "a value, or no --" + name})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // A triggerJSON is what trigger prints.
@@ -211,7 +227,7 @@ func (s *session) open(f *triggerFlags, e schedule.Entry, at *instantOf) (trigge
 	if result.Differs {
 		row.contentJSON = contentJSON{Differs: true}
 	}
-	action, words := triggerWords(result)
+	action, words := triggerWords(result, e.Status.State)
 	row.Action, row.FiringID, row.Queue, row.Duplicate, row.Buffered = action, result.FiringID, result.Queue, result.Duplicate, result.Buffered
 	line := fmt.Sprintf("%s %s in queue %s: %s", action, result.FiringID, result.Queue, words)
 	if f.wait {
@@ -236,10 +252,12 @@ func (s *session) openedAndEnded(f *triggerFlags, e schedule.Entry, row triggerJ
 	return row, fmt.Sprintf("%s %s", row.FiringID, ended), nil
 }
 
-func triggerWords(r schedule.TriggerResult) (action, line string) {
+func triggerWords(r schedule.TriggerResult, state schedule.State) (action, line string) {
 	switch {
 	case r.Duplicate:
 		return "duplicate", "this request was made before; no second firing was opened"
+	case r.Buffered && (state == schedule.StatePaused || state == schedule.StateDisabled): // nothing leaves the buffer meanwhile
+		return "buffered", "it runs when the open firing has ended and the schedule, which is " + string(state) + ", was resumed"
 	case r.Buffered:
 		return "buffered", "it runs when the open firing has ended"
 	}

@@ -1,6 +1,7 @@
 package admincli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,12 @@ const none = "-"
 
 // relative says how far t is from now.
 func relative(t, now time.Time) string {
+	const longest = time.Duration(1<<63 - 1) // 292 years, at which Sub stays
 	switch d := t.Sub(now); {
+	case d == longest:
+		return fmt.Sprintf("in %dy", t.Year()-now.Year())
+	case d == -longest-1:
+		return fmt.Sprintf("%dy ago", now.Year()-t.Year())
 	case d > -time.Second && d < time.Second:
 		return "now"
 	case d > 0:

@@ -54,7 +54,7 @@ func (s *session) readContent(f *triggerFlags) (err error) {
 		return usageErrorf("--overlap and --obey-overlap exclude each other: --obey-overlap is the schedule's own policy")
 	}
 	if f.payloadSet {
-		if f.payload, err = s.readPayload(f.payloadText); err != nil {
+		if f.payload, err = s.readPayload(f.payloadText, schedule.MaxTriggerPayload); err != nil {
 			return err
 		}
 		if f.payload == nil { // null: no payload, not that of the definition

@@ -71,6 +71,9 @@ func (s *session) drainWorker(f *drainFlags, id string) (err error) {
 	if f.until < 0 {
 		return &schedule.FieldError{Field: "wait-timeout", Value: f.limit, Allowed: "0s or more"}
 	}
+	if err := checkReason(f.reason); err != nil {
+		return err
+	}
 	m, members, err := s.member(id)
 	if err != nil {
 		return err
