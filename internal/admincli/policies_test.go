@@ -326,3 +326,21 @@ func TestPolicyCommandsOnRedis(t *testing.T) {
 		}
 	}
 }
+
+// Who looks at a disabled schedule learns that it is tried again by itself.
+func TestADisabledScheduleSaysWhenItIsTriedAgain(t *testing.T) {
+	r := newRig(t)
+	r.must("schedule", "create", "a", "--every", "5m", "--type", "log", "--max-failures", "1", "--cool-down", "10m")
+	r.announce("default")
+	f := &fleet{r: r, word: map[string]string{}, fails: func() bool { return true }}
+	r.advance(5 * time.Minute)
+	f.work()
+	f.run()
+	if got := r.must("schedule", "get", "a").stdout; !strings.Contains(got, "(disabled after 1 failure; tried once after cool_down 10m)") || !strings.Contains(got, "max_failures 1, cool_down 10m") {
+		t.Error(got)
+	}
+	r.advance(5 * time.Minute)
+	if got := r.must("schedule", "why", "a").stdout; !strings.Contains(got, "1 failure in a row disabled the schedule; tried once after cool_down 10m") {
+		t.Error(got)
+	}
+}

@@ -199,6 +199,9 @@ func policyText(d schedule.Schedule) string {
 	if d.MaxFailures > 0 {
 		text += fmt.Sprintf(", max_failures %d", d.MaxFailures)
 	}
+	if d.CoolDown > 0 {
+		text += ", cool_down " + schedule.FormatDuration(d.CoolDown)
+	}
 	if d.Priority != 0 {
 		text += fmt.Sprintf(", priority %d", d.Priority)
 	}

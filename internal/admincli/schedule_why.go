@@ -152,8 +152,23 @@ func (s *session) learnOpen(ctx context.Context, q *question, id claim.FiringID)
 	}
 	if f, ok := open[id]; ok {
 		q.open = &f
+		s.seeTask(q.open)
 	}
 	return nil
+}
+
+// seeTask looks for the task of a firing whose record says only that it was
+// promised: the ledger hears of the push from the task's run or the auditor, up
+// to BELFRY_AUDIT_AFTER later, and until then the answer would name workers that
+// claim instead of those that serve the queue. What the queue does not tell stays
+// as the record has it.
+func (s *session) seeTask(f *claim.OpenFiring) {
+	if f.State != claim.FiringIntent || s.stores.Tasks == nil {
+		return
+	}
+	if _, err := s.stores.Tasks.GetTaskInfo(f.Queue, f.Firing.TaskID(f.Redrives)); err == nil {
+		f.State = claim.FiringEnqueued
+	}
 }
 
 func (q *question) json(a answer) whyJSON {

@@ -101,7 +101,10 @@ func (q *question) openFiring() answer {
 	case claim.FiringBuffered:
 		a.text = "it waits in the buffer for an open firing to end"
 	}
-	if f.CancelWanted {
+	switch {
+	case f.CancelByHand:
+		a.text += "; an operator asked it to end: admin events " + string(q.entry.Schedule.ID) + " --type cancel_asked"
+	case f.CancelWanted:
 		a.text += "; a newer firing wants it to end"
 	}
 	return a
@@ -163,7 +166,7 @@ func (q *question) pending() answer {
 		return answer{word: "pending", text: "it is due and waits: the schedule is paused" + q.pausedBy() + "; missed " + string(missedPolicy(q.entry.Schedule)) + " decides when it is resumed",
 			hint: "admin schedule resume " + string(id)}
 	case status.State == schedule.StateDisabled:
-		return answer{word: "pending", text: fmt.Sprintf("it is due and waits: %d failures in a row disabled the schedule", status.ConsecutiveFails),
+		return answer{word: "pending", text: "it is due and waits: " + count(int(status.ConsecutiveFails), "failure") + " in a row disabled the schedule" + coolDownText(q.entry.Schedule),
 			hint: "admin schedule history " + string(id) + ", then admin schedule resume " + string(id)}
 	case status.Claimed && q.at.Equal(status.NextAt):
 		return answer{word: "pending", text: "it is due and a worker acts on it now"}

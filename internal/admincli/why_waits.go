@@ -36,6 +36,9 @@ func (s *session) waits(q *question, a *answer) error {
 		text, hint = around.serving(queue, q.entry.Schedule.Type)
 		if text != "" && stage == stageClaim {
 			text = "once claimed, its task will wait: " + text
+			if q.open != nil { // a worker claimed it; its task is about to be pushed
+				text = strings.TrimPrefix(text, "once claimed, ")
+			}
 		}
 	}
 	if text != "" {

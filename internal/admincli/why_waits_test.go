@@ -86,3 +86,40 @@ func TestWhySaysThatTheQueueOfATaskIsPaused(t *testing.T) {
 		t.Errorf("after resume: %s", got)
 	}
 }
+
+// pushedTask is a queue that holds one task.
+type pushedTask struct {
+	TaskStore
+	id string
+}
+
+func (p pushedTask) GetTaskInfo(queue, id string) (*asynq.TaskInfo, error) {
+	if queue != "default" || id != p.id {
+		return nil, asynq.ErrTaskNotFound
+	}
+	return &asynq.TaskInfo{ID: id, Queue: queue}, nil
+}
+
+// The ledger hears of a push later than the queue. Meanwhile the answer says
+// where the task is, and does not send to workers that claim.
+func TestWhyLooksForTheTaskOfAPromisedFiring(t *testing.T) {
+	r := newRig(t)
+	r.must("schedule", "create", "a", "--every", "5m", "--type", "log")
+	r.advance(3 * time.Minute)
+	r.announce("default")
+	f := &fleet{r: r, word: map[string]string{}}
+	f.work()
+	if got := r.must("schedule", "why", "a").stdout; !strings.Contains(got, "or will be") || strings.Contains(got, "once claimed") {
+		t.Errorf("without a task: %s", got)
+	}
+	r.stores.Tasks = pushedTask{r.stores.Tasks, f.open[0].TaskID(0)}
+	if got := r.must("schedule", "why", "a").stdout; !strings.Contains(got, "its task is in queue default and has not begun") {
+		t.Errorf("with its task: %s", got)
+	}
+	if result, err := r.backend().Cancel(context.Background(), claim.CancelRequest{Firing: f.open[0], By: "ana"}); err != nil || result.Answer != claim.CancelAsked {
+		t.Fatal(result, err)
+	}
+	if got := r.must("schedule", "why", "a").stdout; !strings.Contains(got, "an operator asked it to end") || strings.Contains(got, "newer firing") {
+		t.Errorf("cancelled by hand: %s", got)
+	}
+}
