@@ -47,9 +47,13 @@ func (s *session) load(names []string) ([]desired, []schedule.Calendar, error) {
 			}
 		}
 	}
-	calendars, err := s.loadCalendars(content.calendars)
+	calendars, err := readCalendars(content.calendars)
 	spoiled := slices.ContainsFunc(content.calendars, func(w written) bool { return len(w.spoiled) > 0 })
-	if err != nil || spoiled { // what names one of them would seem wrong as well
+	if err != nil || spoiled {
+		_, also := s.decodeAll(withoutCalendars(content.schedules))
+		return nil, nil, limited(errors.Join(append(problems, err, also)...))
+	}
+	if err := s.addCalendars(calendars); err != nil {
 		return nil, nil, limited(errors.Join(append(problems, err)...))
 	}
 	all, err := s.decodeAll(content.schedules)
@@ -57,6 +61,17 @@ func (s *session) load(names []string) ([]desired, []schedule.Calendar, error) {
 		return nil, nil, err
 	}
 	return all, calendars, nil
+}
+
+// withoutCalendars leaves out the schedules that name calendars, when one of
+// those in the files is wrong: they would seem wrong as well.
+func withoutCalendars(entries []written) (all []written) {
+	for _, w := range entries {
+		if d, _ := schedule.Draft(w.object); len(calendarNames(d)) == 0 { // decoding tells what is wrong with it
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // decodeAll turns what was written into definitions, each ID once.

@@ -53,12 +53,9 @@ func (s *session) knowCalendars() error {
 	return nil
 }
 
-// loadCalendars reads the calendars of files; definitions are compiled with
-// them from then on.
-func (s *session) loadCalendars(entries []written) ([]schedule.Calendar, error) {
-	if len(entries) == 0 {
-		return nil, nil
-	}
+// readCalendars reads the calendars of files, or says all that is wrong with
+// them.
+func readCalendars(entries []written) ([]schedule.Calendar, error) {
 	var all []schedule.Calendar
 	var problems []error
 	seen := map[string]bool{}
@@ -76,17 +73,23 @@ func (s *session) loadCalendars(entries []written) ([]schedule.Calendar, error) 
 		seen[c.Name] = true
 		all = append(all, c)
 	}
-	if err := limited(errors.Join(problems...)); err != nil {
-		return nil, err
+	return all, limited(errors.Join(problems...))
+}
+
+// addCalendars puts the calendars of files beside the stored ones: definitions
+// are compiled with them from then on.
+func (s *session) addCalendars(all []schedule.Calendar) error {
+	if len(all) == 0 {
+		return nil
 	}
 	if err := s.knowCalendars(); err != nil {
-		return nil, err
+		return err
 	}
 	s.stored = maps.Clone(s.calendars)
 	for _, c := range all {
 		s.calendars[c.Name] = c
 	}
-	return all, nil
+	return nil
 }
 
 // calendars stores the calendars of the files beside those that are stored

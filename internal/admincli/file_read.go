@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -389,5 +390,8 @@ func (r *reader) entry(node ast.Node, s *shape) written {
 func (r *reader) unknown(key ast.Node, s *shape, where string) {
 	name := key.GetToken().Value
 	near := didYouMean(name, s.keys())
+	if s == scheduleShape && slices.Contains([]string{"cron", "every", "schedule", "spec"}, name) { // as other tools call it
+		near = "; did you mean expression?"
+	}
 	r.problem(key, "unknown key %q %s%s", clip(name, 60), where, near)
 }

@@ -97,7 +97,7 @@ func (s *session) noteReach(f *historyFlags, e schedule.Entry, runs []claim.RunR
 		s.note("the record goes back to %s", stamp(all[0].First, in))
 	}
 	if fromLog && e.Status.Open > 0 {
-		s.note("%s not ended and not in the log yet", openFirings(e.Status.Open))
+		s.note("%s not ended: not in the log yet", openFirings(e.Status.Open))
 	}
 }
 

@@ -48,3 +48,28 @@ func TestAllThatIsWrongWithASchedule(t *testing.T) {
 		}
 	}
 }
+
+// A calendar that is wrong hides nothing but the schedules that name one; keys of
+// other tools lead to ours.
+func TestAWrongCalendarHidesNoOtherProblem(t *testing.T) {
+	text := `calendars:
+  - {name: holidays, dates: [2026-13-40]}
+schedules:
+  - {id: a, expression: "99 * * * *", type: log}
+  - {id: b, cron: "@daily", type: log, missed: bar}
+  - {id: c, expression: 5m, type: log, except: [{calendar: holidays}], overlap: skipp}
+`
+	for _, command := range []string{"validate", "apply"} {
+		r := newRig(t)
+		r.stdin = text
+		got := r.run(command, "-f", "-")
+		for _, want := range []string{`2:30: dates[0] "2026-13-40"`, `4:25: schedule a: expression minute "99"`, `unknown key "cron" in a schedule; did you mean expression?`, `schedule b: missed "bar"`} {
+			if !strings.Contains(got.stderr, want) {
+				t.Errorf("%s: no %s in\n%s", command, want, got.stderr)
+			}
+		}
+		if got.code != exitUsage || strings.Contains(got.stderr, "schedule c") {
+			t.Errorf("%s: exit %d\n%s", command, got.code, got.stderr)
+		}
+	}
+}

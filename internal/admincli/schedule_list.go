@@ -86,7 +86,7 @@ func (f *listFlags) options() (schedule.ListOptions, error) {
 		options.State = schedule.StateActive
 	default:
 		options.State = schedule.State(f.state)
-		return options, oneOf("state", f.state, "active", "paused", "disabled", "completed", stateFailing, stateLate)
+		return options, oneOf("state", f.state, "active", "paused", "disabled", "completed", "expired", stateFailing, stateLate)
 	}
 	return options, nil
 }
@@ -252,13 +252,21 @@ func (s *session) next(e schedule.Entry) string {
 	case status.State == schedule.StatePaused:
 		return none + " " + s.pausedBy(e)
 	case status.State == schedule.StateDisabled:
-		return none + " (disabled after " + count(int(status.ConsecutiveFails), "failure") + ")"
+		return none + " (disabled after " + count(int(status.ConsecutiveFails), "failure") + coolDownText(e.Schedule) + ")"
 	case status.NextAt.IsZero() && status.State == schedule.StateActive && status.Open > 0:
 		return none + " (waits for the open run)"
 	case status.NextAt.IsZero():
 		return none
 	}
 	return when(status.NextAt, s.env.Now(), s.location(s.read(e.Schedule).zoneAt(status.NextAt)))
+}
+
+// coolDownText says when a disabled schedule is tried again by itself.
+func coolDownText(d schedule.Schedule) string {
+	if d.CoolDown == 0 {
+		return ""
+	}
+	return "; tried once after cool_down " + schedule.FormatDuration(d.CoolDown)
 }
 
 // pausedBy says who paused, why and until when.
