@@ -59,8 +59,9 @@ taken. Handlers that use the firing ID as idempotency key are not affected.`,
 // A backupJSON is what the commands print.
 type backupJSON struct {
 	File      string  `json:"file"`
-	Action    string  `json:"action"` // created, verified or restored
-	Namespace string  `json:"namespace"`
+	Action    string  `json:"action"`         // created, verified or restored
+	Namespace string  `json:"namespace"`      // that it was taken of
+	Into      string  `json:"into,omitempty"` // restore: the namespace that holds it now
 	TakenAt   *string `json:"taken_at"`
 	TakenAtMS *int64  `json:"taken_at_ms"`
 	Format    int     `json:"format"`
@@ -74,16 +75,21 @@ type backupJSON struct {
 	SHA256    string  `json:"sha256"`
 }
 
-func (s *session) showBackup(file, action string, i redisstore.BackupInfo) error {
+// showBackup prints what a backup holds; into is the namespace that it was
+// restored into.
+func (s *session) showBackup(file, action, into string, i redisstore.BackupInfo) error {
 	in := s.location(time.UTC)
-	v := backupJSON{File: file, Action: action, Namespace: i.Namespace, TakenAt: iso(i.TakenAt, in), TakenAtMS: millis(i.TakenAt), Format: i.Format,
+	v := backupJSON{File: file, Action: action, Namespace: i.Namespace, Into: into, TakenAt: iso(i.TakenAt, in), TakenAtMS: millis(i.TakenAt), Format: i.Format,
 		Shards: i.Shards, Schedules: i.Schedules, Open: i.Open, Runs: i.Runs, Calendars: i.Calendars, Leases: i.Leases, Lines: i.Lines, SHA256: i.SHA256}
 	return s.emit(view{data: v, names: []string{file}, table: func(w io.Writer) {
 		fmt.Fprintln(w, visible(action+" "+file))
 		f := &sheet{}
+		if into != "" {
+			f.add("into", fmt.Sprintf("namespace %s at %s", into, s.address))
+		}
 		f.add("namespace", fmt.Sprintf("%s, %s, format %d", i.Namespace, count(i.Shards, "shard"), i.Format))
 		f.add("taken", when(i.TakenAt, s.env.Now(), in))
-		f.add("holds", fmt.Sprintf("%s, %d open firings, %d runs, %d calendars, %d leases", count(i.Schedules, "schedule"), i.Open, i.Runs, i.Calendars, i.Leases))
+		f.add("holds", fmt.Sprintf("%s, %s, %s, %s, %s", count(i.Schedules, "schedule"), count(i.Open, "open firing"), count(i.Runs, "run"), count(i.Calendars, "calendar"), count(i.Leases, "lease")))
 		f.add("checksum", i.SHA256)
 		f.write(w)
 	}})
@@ -128,7 +134,7 @@ func (s *session) backupCreate(file string, force bool) error {
 	case err != nil:
 		return err
 	}
-	return s.showBackup(file, "created", info)
+	return s.showBackup(file, "created", "", info)
 }
 
 // backupTo writes beside the file and moves it there when it is complete.
@@ -176,7 +182,7 @@ func (s *session) backupVerify(file string) error {
 		return err
 	}
 	_ = f.Close() // it was only read
-	return s.showBackup(file, "verified", info)
+	return s.showBackup(file, "verified", "", info)
 }
 
 func (s *session) backupRestore(file string, yes bool) error {
@@ -189,8 +195,8 @@ func (s *session) backupRestore(file string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s with %s, taken %s of namespace %s, into the empty namespace at %s", file, count(info.Schedules, "schedule"),
-		when(info.TakenAt, s.env.Now(), s.location(time.UTC)), info.Namespace, s.address)
+	line := fmt.Sprintf("%s with %s, taken %s of namespace %s, into the empty namespace %s at %s", file, count(info.Schedules, "schedule"),
+		when(info.TakenAt, s.env.Now(), s.location(time.UTC)), info.Namespace, s.stores.Namespace, s.address)
 	if err := s.consent(yes, "restore", "backup", []string{line}); err != nil {
 		return err
 	}
@@ -216,5 +222,6 @@ func (s *session) backupRestore(file string, yes bool) error {
 	if len(violations) > 0 {
 		return codedErrorf(exitFailed, "restored, but %s; the backup holds them as well: workers repair indexes, admin doctor --fix does so at once", count(len(violations), "invariant")+" broken")
 	}
-	return s.showBackup(file, "restored", info)
+	s.note("nothing fires before workers of the namespace run; then see: admin doctor")
+	return s.showBackup(file, "restored", s.stores.Namespace, info)
 }

@@ -86,11 +86,12 @@ type Stores struct {
 	// more than it can list.
 	Due DueReader
 	// Server, Tasks and Archive may be nil when no command needs them.
-	Server  Server
-	Tasks   TaskStore
-	Archive Archive
-	Address string // for messages; holds no password
-	Close   func() error
+	Server    Server
+	Tasks     TaskStore
+	Archive   Archive
+	Address   string // for messages; holds no password
+	Namespace string // for messages
+	Close     func() error
 }
 
 // A DueReader finds the schedules that fire next, whatever else there is.

@@ -45,7 +45,7 @@ func OpenRedis(ctx context.Context, target Target) (*Stores, error) {
 	return &Stores{Cancels: store, Looker: looker, Catalog: store, Roster: store, Runs: store, Calendars: store, Leases: store.Leases(), Periodic: store.Periodic(),
 		Server: &redisServer{client: client, store: store}, Tasks: asynq.NewInspectorFromRedisClient(client), Archive: store,
 		Events: store, Skipper: store, Backfills: store, Firings: store, Due: store,
-		Address: loaded.Redis.URL.String(), Close: client.Close}, nil
+		Address: loaded.Redis.URL.String(), Namespace: loaded.Redis.Namespace, Close: client.Close}, nil
 }
 
 // newLooker returns what looks at firings that are cancelled; it enqueues

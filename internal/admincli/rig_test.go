@@ -47,7 +47,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: "test:6379",
+	r.stores = &Stores{Catalog: store, Roster: store, Runs: store, Calendars: store, Address: "test:6379", Namespace: "copy",
 		Leases: store.Leases(), Periodic: store.Periodic(),
 		Events: store, Skipper: store, Backfills: store, Firings: store, Cancels: store}
 	seedLeases(t, store)
