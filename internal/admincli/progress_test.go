@@ -49,8 +49,12 @@ func asProgram(role string) int {
 		Now: time.Now, Environ: environ, Open: open, User: "ana"}, os.Args[1:])
 }
 
-// A haltedCatalog lets the third batch wait. The second takes long enough for
-// the bar to be drawn after it, which is what the test waits for.
+// thirdBegun is printed when the third batch has begun: an interrupt that comes
+// before, once the bar tells of the second, would find it not begun.
+const thirdBegun = "<the third batch has begun>"
+
+// A haltedCatalog lets the third batch wait, and says so. The second takes long
+// enough for the bar to be drawn after it.
 type haltedCatalog struct {
 	schedule.Catalog
 	until <-chan struct{}
@@ -62,6 +66,7 @@ func (w *haltedCatalog) PutMany(ctx context.Context, all []schedule.Schedule, o 
 	case 2:
 		<-time.After(2 * progressEvery)
 	case 3:
+		fmt.Fprint(os.Stderr, thirdBegun)
 		<-w.until
 	}
 	return w.Catalog.PutMany(ctx, all, o)
@@ -162,9 +167,12 @@ func TestAnInterruptedApplyGoesOn(t *testing.T) {
 	if err := os.WriteFile(path, []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, code := onTerminal(t, append(environ, roleVariable+"=wait"), "1000 of 2500 schedules", "apply", "-f", path, "-o", "name")
+	text, code := onTerminal(t, append(environ, roleVariable+"=wait"), thirdBegun, "apply", "-f", path, "-o", "name")
 	if code != exitInterrupted {
 		t.Errorf("exit %d", code)
+	}
+	if !strings.Contains(text, "1000 of 2500 schedules") {
+		t.Errorf("no bar in\n%s", tail(text))
 	}
 	if want := "interrupted with 1500 of 2500 schedules done (1500 created)"; !strings.Contains(text, want) || !strings.Contains(text, "admin apply -f '"+path+"' -o name") {
 		t.Errorf("no %q with the command in\n%s", want, tail(text))
@@ -189,7 +197,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"import", "crontab", path, "--tz", "UTC"}
-	text, code := onTerminal(t, append(environ, roleVariable+"=wait"), "1000 of 2500 schedules", args...)
+	text, code := onTerminal(t, append(environ, roleVariable+"=wait"), thirdBegun, args...)
 	if n := countStored(t, store); code != exitInterrupted || n != 1500 || !strings.Contains(text, "interrupted with 1500 of 2500 schedules done") {
 		t.Errorf("exit %d, %d stored\n%s", code, n, tail(text))
 	}
