@@ -114,8 +114,12 @@ func readParts(name string, parts []filePart) (found fileContent, ok bool, err e
 	return found, len(parts) > 0, errors.Join(problems...)
 }
 
-// read parses one piece of text.
+// read parses one piece of text. The lexer counts some lines twice that end in
+// CRLF, so that it never sees one; to YAML and JSON both line ends are the same.
 func (r *reader) read(text []byte, document func(ast.Node)) error {
+	if bytes.IndexByte(text, '\r') >= 0 {
+		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	}
 	if len(text) > maxWhole || marks(text) > maxMarks {
 		return fileProblem(place{file: r.file}, "too much to be read in one piece: allowed: %d bytes and %d characters with a meaning in YAML%s", maxWhole, maxMarks, splitAdvice)
 	}
