@@ -24,6 +24,9 @@ type almanac struct {
 // read returns the calendars: those that are known if their version is at
 // least the given one, or else those that are stored, whatever their version.
 func (a *almanac) read(ctx context.Context, atLeast int64) (calendarSet, error) {
+	if err := ctx.Err(); err != nil { // select would choose
+		return calendarSet{}, fmt.Errorf("worker: read calendars: %w", err)
+	}
 	select { // others that need them wait for the same answer, no longer than they may
 	case a.reading <- struct{}{}:
 	case <-ctx.Done():

@@ -45,7 +45,11 @@ func newHold(ctx context.Context, s *Scheduler, batch claim.Batch, sent time.Tim
 	}
 	h.lease = h.trust(sent)
 	ctx, h.cancel = context.WithCancelCause(ctx)
-	go h.renewUntilStopped(ctx, h.ttl-h.margin-h.now().Sub(sent))
+	trust := h.ttl - h.margin - h.now().Sub(sent)
+	if trust <= 0 { // the reply came too late; no timer is to race with the work on it
+		h.cancel(errTrust)
+	}
+	go h.renewUntilStopped(ctx, trust)
 	return ctx, h
 }
 

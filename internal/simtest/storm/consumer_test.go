@@ -131,23 +131,25 @@ func (c *consumer) process(d *delivery) {
 	s.group.Go(func() {
 		done <- c.handler.ProcessTask(ctx, asynq.NewTaskWithHeaders(d.task.info.Type, d.task.info.Payload, d.task.info.Headers))
 	})
-	for {
+	for time.Now().Before(c.leaseEnd(d)) {
 		timer := time.NewTimer(time.Until(c.leaseEnd(d)))
+		var cause error
 		select {
-		case err := <-done:
-			timer.Stop()
-			c.finish(d, err)
-			return
+		case cause = <-done:
 		case <-ctx.Done():
-			timer.Stop()
-			c.finish(d, ctx.Err())
-			return
 		case <-timer.C:
-			if !time.Now().Before(c.leaseEnd(d)) {
-				return // asynq writes nothing then: the recoverer takes care
-			}
+			continue
 		}
+		timer.Stop()
+		if ctx.Err() != nil { // also when the handler returned because of it, at the same instant
+			cause = ctx.Err()
+		}
+		if time.Now().Before(c.leaseEnd(d)) {
+			c.finish(d, cause)
+		}
+		return
 	}
+	// asynq writes nothing after the end of a lease: the recoverer takes care.
 }
 
 func (c *consumer) leaseEnd(d *delivery) (end time.Time) {
