@@ -42,8 +42,8 @@ func (s *session) load(names []string) ([]desired, []schedule.Calendar, error) {
 			problems = append(problems, err)
 			content.schedules = append(content.schedules, found.schedules...)
 			content.calendars = append(content.calendars, found.calendars...)
-			if n := len(content.schedules); n > maxSchedules {
-				return nil, nil, fileProblem(place{file: file}, "more than %d schedules: allowed: %d in one run; split the files and run the command for each", maxSchedules, maxSchedules)
+			if len(content.schedules) > maxSchedules {
+				return nil, nil, tooMany("schedules", file)
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package admincli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -142,7 +144,23 @@ func TestTooMuchInOneFile(t *testing.T) {
 	if got := r.run("validate", "-f", "-"); got.code != exitUsage || !strings.Contains(got.stderr, "allowed: 100000 in one run; split the files") {
 		t.Errorf("%+v", got.stderr)
 	}
+	crontab := newRig(t)
+	crontab.stdin = strings.Repeat("* * * * * echo 1\n", 10*maxSchedules)
+	if got := crontab.run("import", "crontab", "-", "--tz", "UTC", "--dry-run"); got.code != exitUsage || !strings.Contains(got.stderr, "more than 100000 entries: allowed: 100000 in one run; split the files") {
+		t.Errorf("%+v", got.stderr)
+	}
 	if n := len(split([]byte(r.stdin))); n != bytes.Count([]byte(r.stdin), nil)/splitAbove && n < 5 {
 		t.Errorf("%d parts", n)
+	}
+}
+
+// An interrupt ends an import that still compiles, before it writes.
+func TestAnImportIsInterruptedWhileItCompiles(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var said bytes.Buffer
+	m := &importing{s: &session{ctx: ctx, err: &said}, flags: &importFlags{}}
+	if err := m.run([]found{{refused: "no command"}}); !errors.Is(err, errInterrupted) || !strings.Contains(said.String(), "nothing was written") || len(m.rows) > 0 {
+		t.Errorf("%v, %s, %v", err, said.String(), m.rows)
 	}
 }

@@ -136,11 +136,18 @@ func (s *session) importFrom(f *importFlags, read source, extensions []string, a
 			for _, remark := range remarks {
 				s.note("%s: %s", shown, remark)
 			}
-			all = append(all, entries...)
+			if all = append(all, entries...); len(all) > maxSchedules {
+				return tooMany("entries", shown)
+			}
 		}
 	}
 	m := &importing{s: s, flags: f, dryRun: f.dryRun || directory && !f.write, directory: directory}
 	return m.run(all)
+}
+
+// tooMany refuses more than what one run can take.
+func tooMany(noun, file string) error {
+	return fileProblem(place{file: file}, "more than %d %s: allowed: %d in one run; split the files and run the command for each", maxSchedules, noun, maxSchedules)
 }
 
 // importInputs lists the files of a directory that have one of the endings, or
@@ -196,6 +203,10 @@ type importRow struct {
 func (m *importing) run(all []found) error {
 	seen := map[schedule.ID]place{}
 	for _, f := range all {
+		if m.s.interrupted() {
+			m.s.warn("interrupted while the entries were read; nothing was written")
+			return errInterrupted
+		}
 		row := importRow{found: f, action: "skipped"}
 		m.complete(&row)
 		if first, twice := seen[row.definition.ID]; twice && row.refused == "" {

@@ -75,6 +75,9 @@ func (f *crontabFlags) read(name string, text []byte) ([]found, []string, error)
 		default:
 			c.all = append(c.all, c.entry(at, line))
 		}
+		if len(c.all) > maxSchedules {
+			return nil, nil, tooMany("entries", name)
+		}
 	}
 	for _, f := range c.all {
 		if f.refused == "" {

@@ -239,7 +239,10 @@ func (b *backupReader) next() (backupLine, error) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, bufio.ErrBufferFull) || len(text) > maxBackupLine {
+		if len(text) > maxBackupLine {
+			return backupLine{}, fmt.Errorf("%w: a line is longer than the %d MiB that a backup has", ErrBadBackup, maxBackupLine>>20)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return backupLine{}, fmt.Errorf("%w: it is cut short or damaged: %w", ErrBadBackup, err)
 		}
 	}
