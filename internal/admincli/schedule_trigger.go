@@ -155,7 +155,7 @@ func (s *session) trigger(f *triggerFlags, args []string) error {
 	case err != nil:
 		return err
 	case refused > 0:
-		return codedErrorf(exitCondition, "%s refused: an open firing, and the overlap policy forbids another", count(refused, "schedule"))
+		return codedErrorf(exitCondition, "%s refused: an open firing, and the overlap policy forbids another or the buffer is full", count(refused, "schedule"))
 	case unmet > 0:
 		return codedErrorf(exitCondition, "%s did not succeed", count(unmet, "firing"))
 	case len(served) > 0 && !f.dryRun:
@@ -164,12 +164,17 @@ func (s *session) trigger(f *triggerFlags, args []string) error {
 	return nil
 }
 
-// policy names what may refuse the firing.
-func (f *triggerFlags) policy() string {
+// refusal says why the store refused the firing: the policy lets none wait, or
+// its buffer is full.
+func (f *triggerFlags) refusal(d schedule.Schedule) string {
+	policy, whose := d.Overlap, "its overlap policy"
 	if f.overlap != "" {
-		return "overlap policy " + f.overlap
+		policy, whose = schedule.Overlap(f.overlap), "overlap policy"
 	}
-	return "its overlap policy"
+	if policy == schedule.OverlapBufferOne || policy == schedule.OverlapBufferAll {
+		return fmt.Sprintf("the buffer of %s %s is full", whose, policy)
+	}
+	return fmt.Sprintf("%s %s forbids another", whose, policy)
 }
 
 // triggerOne prints an object instead of a list.
@@ -183,7 +188,7 @@ func (s *session) triggerOne(f *triggerFlags, e schedule.Entry, at *instantOf) e
 		if f.overlap != "" {
 			flag = "--overlap"
 		}
-		return codedErrorf(exitCondition, "schedule %q has an open firing and %s forbids another; nothing was opened (without %s it runs regardless)", e.Schedule.ID, f.policy(), flag)
+		return codedErrorf(exitCondition, "schedule %q has an open firing and %s; nothing was opened (without %s it runs regardless)", e.Schedule.ID, f.refusal(e.Schedule), flag)
 	}
 	err = s.emit(view{names: []string{or(row.FiringID, row.ID)}, data: row, table: func(w io.Writer) {
 		for _, line := range append([]string{line}, row.lines...) {
@@ -219,7 +224,7 @@ func (s *session) open(f *triggerFlags, e schedule.Entry, at *instantOf) (trigge
 	}
 	if result.Refused {
 		row.Action, row.lines = "refused", nil
-		return row, "refused " + row.ID + ": " + f.policy() + " forbids another firing now", nil
+		return row, "refused " + row.ID + ": " + f.refusal(e.Schedule), nil
 	}
 	if result.Duplicate {
 		row.lines = duplicateLines(f, at, result.Differs)

@@ -159,7 +159,7 @@ func (t *topSource) read(ctx context.Context) (top.Snapshot, error) {
 	if err != nil {
 		return top.Snapshot{}, err
 	}
-	out := top.Snapshot{Where: visible(s.address), Now: stats.Now, Ahead: middle.Sub(stats.Now), Active: stats.Active, Paused: stats.Paused,
+	out := top.Snapshot{Where: visible(s.address + " " + s.stores.Namespace), Now: stats.Now, Ahead: middle.Sub(stats.Now), Active: stats.Active, Paused: stats.Paused,
 		Total: stats.Total, Disabled: stats.Disabled, Due: stats.Due, Claimed: stats.Claimed, Open: stats.Open, Buffered: stats.Buffered, Lateness: max(0, stats.Lateness)}
 	for _, m := range members {
 		out.Workers = append(out.Workers, top.Worker{ID: visible(m.ID), Host: visible(m.Host), Queues: visible(weights(m.Queues)), Version: visible(m.Version),
