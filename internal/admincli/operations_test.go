@@ -214,3 +214,19 @@ func TestDoctorOnAReplica(t *testing.T) {
 		}
 	}
 }
+
+// What run get says of a firing that is open.
+func TestAnOpenFiringInWords(t *testing.T) {
+	for _, tt := range []struct {
+		open openJSON
+		want string
+	}{
+		{openJSON{State: "waiting"}, "waiting"},
+		{openJSON{State: "running", Attempt: 2, Worker: "w1"}, "running, attempt 2 on w1"},
+		{openJSON{State: "retrying", Attempt: 1, Worker: "w1", Redrives: 1, CancelRequested: true}, "retrying, attempt 1, enqueued anew 1 time, asked to end"},
+	} {
+		if got := tt.open.line(); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.open, got, tt.want)
+		}
+	}
+}

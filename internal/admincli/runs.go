@@ -33,7 +33,7 @@ func newRuns(s *session) *cobra.Command {
 		ValidArgsFunction: s.completeIDs, RunE: func(_ *cobra.Command, args []string) error { return s.listRuns(f, args) }}
 	list.Flags().StringVar(&f.outcome, "outcome", "", "only succeeded, failed, retrying, cancelled, lost or unknown")
 	list.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most this many")
-	get := &cobra.Command{Use: "get FIRING", Short: "Show the attempts of a firing and its task",
+	get := &cobra.Command{Use: "get FIRING", Short: "Show where a firing stands, its attempts and its task",
 		Example: "  admin run get cache-warm:1796018822000001:mseed", Args: arguments(1, 1, "FIRING"),
 		RunE: func(_ *cobra.Command, args []string) error { return s.getRun(args[0]) }}
 	cmd.AddCommand(s.watched(list), get, newRunLogs(s), newRunCancel(s), newRunRetry(s))
@@ -182,8 +182,53 @@ type firingJSON struct {
 	FiringID    string    `json:"firing_id"`
 	Schedule    string    `json:"schedule"`
 	ScheduledAt *string   `json:"scheduled_at"` // null for a manual firing
+	Open        *openJSON `json:"open"`         // null when it has ended
 	Runs        []runJSON `json:"runs"`         // newest first
 	Task        *taskJSON `json:"task"`         // null when asynq has none any more
+}
+
+// An openJSON is what the ledger holds of a firing that has not ended.
+type openJSON struct {
+	State           string  `json:"state"` // buffered, promised, waiting, running or retrying
+	OpenedAt        *string `json:"opened_at"`
+	Attempt         int     `json:"attempt"` // 0: none has begun
+	Worker          string  `json:"worker"`  // that runs it, or ran it last; "" is nobody
+	LeaseUntil      *string `json:"lease_until"`
+	Redrives        int     `json:"redrives"`
+	CancelRequested bool    `json:"cancel_requested"`
+}
+
+// openOf returns nil for a firing that is not open.
+func (s *session) openOf(id claim.FiringID, in *time.Location) (*openJSON, error) {
+	var open map[claim.FiringID]claim.OpenFiring
+	err := s.within(func(ctx context.Context) (err error) {
+		open, _, err = s.stores.Firings.Firings(ctx, []claim.FiringID{id})
+		return err
+	})
+	f, is := open[id]
+	if err != nil || !is {
+		return nil, err
+	}
+	return &openJSON{State: stateWord(f), OpenedAt: iso(f.OpenedAt, in), Attempt: f.Attempt, Worker: f.Worker, LeaseUntil: iso(f.LeaseUntil, in),
+		Redrives: f.Redrives, CancelRequested: f.CancelWanted}, nil
+}
+
+// line words it for people.
+func (o *openJSON) line() string {
+	line := o.State
+	if o.Attempt > 0 {
+		line += fmt.Sprintf(", attempt %d", o.Attempt)
+	}
+	if o.Worker != "" && o.State == "running" {
+		line += " on " + o.Worker
+	}
+	if o.Redrives > 0 {
+		line += fmt.Sprintf(", enqueued anew %s", count(o.Redrives, "time"))
+	}
+	if o.CancelRequested {
+		line += ", asked to end"
+	}
+	return line
 }
 
 func (s *session) getRun(text string) error {
@@ -205,11 +250,15 @@ func (s *session) getRun(text string) error {
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 && task == nil {
+	in := s.location(s.read(e.Schedule).zoneAt(firing.ScheduledAt))
+	open, err := s.openOf(firing.ID(), in)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && task == nil && open == nil {
 		return codedErrorf(exitNotFound, "firing %q left no run and no task: the logs keep the last ones only; see admin run list %s", clip(text, 200), e.Schedule.ID)
 	}
-	in := s.location(s.read(e.Schedule).zoneAt(firing.ScheduledAt))
-	v := firingJSON{FiringID: string(firing.ID()), Schedule: string(firing.Schedule), ScheduledAt: iso(firing.ScheduledAt, in), Runs: []runJSON{}}
+	v := firingJSON{FiringID: string(firing.ID()), Schedule: string(firing.Schedule), ScheduledAt: iso(firing.ScheduledAt, in), Open: open, Runs: []runJSON{}}
 	for _, r := range all {
 		v.Runs = append(v.Runs, s.scheduleRun(r).runJSON)
 	}
@@ -224,6 +273,9 @@ func (s *session) showFiring(w io.Writer, v firingJSON, all []logged, in *time.L
 	fmt.Fprintln(w, visible(v.FiringID))
 	f := &sheet{}
 	f.add("schedule", v.Schedule)
+	if v.Open != nil {
+		f.add("open", v.Open.line())
+	}
 	if v.Task != nil {
 		f.add("task", fmt.Sprintf("%s in queue %s", v.Task.State, v.Task.Queue))
 	}
