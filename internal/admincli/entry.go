@@ -31,6 +31,7 @@ type statusJSON struct {
 	PauseReason      string  `json:"pause_reason,omitempty"`
 	PausedAt         *string `json:"paused_at,omitempty"`
 	PausedUntil      *string `json:"paused_until,omitempty"`
+	ProbeAt          *string `json:"probe_at,omitempty"`
 	LastRunAt        *string `json:"last_run_at"`
 	LastStatus       string  `json:"last_status"`
 	LastError        string  `json:"last_error"`
@@ -121,7 +122,7 @@ func (s *session) entryWith(e schedule.Entry, verdicts []verdictJSON) (scheduleJ
 		NextAt: iso(status.NextAt, in), NextAtMS: millis(status.NextAt),
 		CreatedAt: iso(status.CreatedAt, in), UpdatedAt: iso(status.UpdatedAt, in),
 		PausedBy: status.PausedBy, PauseReason: status.PauseReason,
-		PausedAt: iso(status.PausedAt, in), PausedUntil: iso(status.PausedUntil, in),
+		PausedAt: iso(status.PausedAt, in), PausedUntil: iso(status.PausedUntil, in), ProbeAt: iso(status.ProbeAt, in),
 		LastRunAt: iso(status.LastRunAt, in), LastStatus: string(status.LastStatus), LastError: status.LastError,
 		LastDurationMS: status.LastDuration.Milliseconds(), RunCount: status.RunCount, FailCount: status.FailCount,
 		ConsecutiveFails: status.ConsecutiveFails, Claimed: status.Claimed, Open: status.Open, Buffered: status.Buffered,

@@ -252,7 +252,7 @@ func (s *session) next(e schedule.Entry) string {
 	case status.State == schedule.StatePaused:
 		return none + " " + s.pausedBy(e)
 	case status.State == schedule.StateDisabled:
-		return none + " (disabled after " + count(int(status.ConsecutiveFails), "failure") + coolDownText(e.Schedule) + ")"
+		return none + " (disabled after " + count(int(status.ConsecutiveFails), "failure") + coolDown(status.ProbeAt, s.env.Now(), s.location(s.read(e.Schedule).zoneAt(status.ProbeAt))) + ")"
 	case status.NextAt.IsZero() && status.State == schedule.StateActive && status.Open > 0:
 		return none + " (waits for the open run)"
 	case status.NextAt.IsZero():
@@ -261,12 +261,12 @@ func (s *session) next(e schedule.Entry) string {
 	return when(status.NextAt, s.env.Now(), s.location(s.read(e.Schedule).zoneAt(status.NextAt)))
 }
 
-// coolDownText says when a disabled schedule is tried again by itself.
-func coolDownText(d schedule.Schedule) string {
-	if d.CoolDown == 0 {
+// coolDown says when a disabled schedule is tried again by itself.
+func coolDown(probe, now time.Time, in *time.Location) string {
+	if probe.IsZero() {
 		return ""
 	}
-	return "; tried once after cool_down " + schedule.FormatDuration(d.CoolDown)
+	return "; one probe may run from " + when(probe, now, in)
 }
 
 // pausedBy says who paused, why and until when.

@@ -166,7 +166,7 @@ func (q *question) pending() answer {
 		return answer{word: "pending", text: "it is due and waits: the schedule is paused" + q.pausedBy() + "; missed " + string(missedPolicy(q.entry.Schedule)) + " decides when it is resumed",
 			hint: "admin schedule resume " + string(id)}
 	case status.State == schedule.StateDisabled:
-		return answer{word: "pending", text: "it is due and waits: " + count(int(status.ConsecutiveFails), "failure") + " in a row disabled the schedule" + coolDownText(q.entry.Schedule),
+		return answer{word: "pending", text: "it is due and waits: " + count(int(status.ConsecutiveFails), "failure") + " in a row disabled the schedule" + coolDown(status.ProbeAt, q.now, q.in),
 			hint: "admin schedule history " + string(id) + ", then admin schedule resume " + string(id)}
 	case status.Claimed && q.at.Equal(status.NextAt):
 		return answer{word: "pending", text: "it is due and a worker acts on it now"}

@@ -30,8 +30,11 @@ func (r *record) entry() schedule.Entry {
 	if !r.next.IsZero() {
 		status.DueAt = later(r.next, r.notBefore)
 	}
-	if r.flag == paused {
+	switch r.flag {
+	case paused:
 		status.PausedUntil = r.until
+	case disabled:
+		status.ProbeAt = r.until
 	}
 	return schedule.Entry{Schedule: r.definition(), Status: status}
 }

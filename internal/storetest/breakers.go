@@ -102,6 +102,7 @@ func breakerResume(e *env) {
 	want(e, "State", status.State, schedule.StateActive)
 	want(e, "ConsecutiveFails", status.ConsecutiveFails, 0)
 	want(e, "FailCount", status.FailCount, 1)
+	want(e, "ProbeAt is zero", status.ProbeAt.IsZero(), true)
 	e.fire()
 }
 
@@ -112,6 +113,7 @@ func (e *env) tripped() {
 	e.fail(e.fireNext(), claim.FinishDisabled)
 	e.advance(time.Minute - time.Millisecond)
 	e.none("before the cool-down is over")
+	wantTime(e, "ProbeAt", e.status("a").ProbeAt, e.Now().Add(time.Millisecond))
 	e.advance(time.Millisecond)
 }
 
@@ -125,6 +127,7 @@ func breakerProbeOK(e *env) {
 	status := e.status("a")
 	want(e, "State", status.State, schedule.StateActive)
 	want(e, "ConsecutiveFails", status.ConsecutiveFails, 0)
+	want(e, "ProbeAt is zero", status.ProbeAt.IsZero(), true)
 	e.fire()
 	e.fire() // beside the open one: the breaker is closed
 }

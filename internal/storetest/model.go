@@ -171,8 +171,8 @@ func describe(s schedule.Status) string {
 	for _, v := range s.Verdicts {
 		history = append(history, fmt.Sprintf("%d/%d x%d %s..%s", v.Verdict, v.Why, v.Count, short(v.First), short(v.Last)))
 	}
-	return fmt.Sprintf("v%d %s next %s due %s paused %s by %q for %q until %s last %s %q at %s took %s runs %d fails %d/%d claimed %t open %d buffered %d fired %d skips %v verdicts %v",
-		s.Version, s.State, short(s.NextAt), short(s.DueAt), short(s.PausedAt), s.PausedBy, s.PauseReason, short(s.PausedUntil),
+	return fmt.Sprintf("v%d %s next %s due %s paused %s by %q for %q until %s probe %s last %s %q at %s took %s runs %d fails %d/%d claimed %t open %d buffered %d fired %d skips %v verdicts %v",
+		s.Version, s.State, short(s.NextAt), short(s.DueAt), short(s.PausedAt), s.PausedBy, s.PauseReason, short(s.PausedUntil), short(s.ProbeAt),
 		s.LastStatus, s.LastError, short(s.LastRunAt), s.LastDuration, s.RunCount, s.ConsecutiveFails, s.FailCount,
 		s.Claimed, s.Open, s.Buffered, s.Fired, skips, history)
 }

@@ -122,6 +122,9 @@ func (o *observed) status() schedule.Status {
 		status.PausedBy, status.PauseReason = note.By, note.Reason
 		status.PausedAt, status.PausedUntil = r.since, r.until
 	}
+	if r.state == stateDisabled {
+		status.ProbeAt = r.until
+	}
 	status.Skips = o.skipTimes()
 	o.lastStatus(&status)
 	return status

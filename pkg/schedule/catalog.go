@@ -173,6 +173,8 @@ type Status struct {
 	PausedAt    time.Time
 	PausedUntil time.Time
 
+	ProbeAt time.Time // of one that failures disabled: the end of its cool-down, when one probe may run
+
 	LastRunAt        time.Time // start of the last run that ended, or of the one running
 	LastStatus       LastStatus
 	LastError        string
