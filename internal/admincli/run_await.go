@@ -58,14 +58,11 @@ func (s *session) await(id schedule.ID, firing claim.FiringID, limit time.Durati
 func (s *session) lookForEnd(id schedule.ID, firing claim.FiringID) (awaited, error) {
 	open := true
 	if s.stores.Firings != nil {
-		err := s.within(func(ctx context.Context) error {
-			records, _, err := s.stores.Firings.Firings(ctx, []claim.FiringID{firing})
-			_, open = records[firing]
-			return err
-		})
+		f, err := s.openFiring(firing)
 		if err != nil {
 			return awaited{}, err
 		}
+		open = f != nil
 	}
 	var runs []claim.RunRecord
 	err := s.within(func(ctx context.Context) (err error) {

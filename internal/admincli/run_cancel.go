@@ -137,27 +137,16 @@ func (s *session) cancelAll(f *cancelFlags, found []*cancelling) error {
 
 // findCancelling finds a firing, open or ended.
 func (s *session) findCancelling(text string) (*cancelling, error) {
-	firing, err := claim.ParseFiringID(text)
+	firing, e, err := s.firing(text)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := s.named([]string{string(firing.Schedule)})
-	if err != nil {
-		return nil, err
-	}
-	c := &cancelling{id: firing.ID(), entry: entries[0]}
+	c := &cancelling{id: firing.ID(), entry: e}
 	c.row = cancelJSON{FiringID: string(c.id), Schedule: string(firing.Schedule), Action: "ended", State: "ended"}
 	if firing.Generation != c.entry.Status.Generation {
 		return nil, codedErrorf(exitNotFound, "firing %q is of an earlier schedule %q, which was deleted since with all its firings", clip(text, 200), firing.Schedule)
 	}
-	err = s.within(func(ctx context.Context) error {
-		open, _, err := s.stores.Firings.Firings(ctx, []claim.FiringID{c.id})
-		if f, ok := open[c.id]; ok {
-			c.open = &f
-		}
-		return err
-	})
-	if err != nil {
+	if c.open, err = s.openFiring(c.id); err != nil {
 		return nil, err
 	}
 	if c.open != nil {
@@ -319,16 +308,12 @@ func (s *session) lookCancelled(c *cancelling) error {
 			return err
 		}
 	}
-	var open map[claim.FiringID]claim.OpenFiring
-	err := s.within(func(ctx context.Context) (err error) {
-		open, _, err = s.stores.Firings.Firings(ctx, []claim.FiringID{c.id})
-		return err
-	})
+	open, err := s.openFiring(c.id)
 	if err != nil {
 		return err
 	}
-	if f, is := open[c.id]; is {
-		c.row.State = stateWord(f)
+	if open != nil {
+		c.row.State = stateWord(*open)
 		return nil
 	}
 	c.row.Action = "cancelled"

@@ -54,15 +54,10 @@ type logsJSON struct {
 }
 
 func (s *session) runLogs(f *logsFlags, text string) error {
-	firing, err := claim.ParseFiringID(text)
+	firing, e, err := s.firing(text)
 	if err != nil {
 		return err
 	}
-	entries, err := s.named([]string{string(firing.Schedule)})
-	if err != nil {
-		return err
-	}
-	e := entries[0]
 	if f.follow {
 		if _, err := s.await(firing.Schedule, firing.ID(), 0); err != nil {
 			return err

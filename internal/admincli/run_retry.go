@@ -1,7 +1,6 @@
 package admincli
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"time"
@@ -66,17 +65,12 @@ const mostRedrives = 3
 // carried finds the payload of a firing and the time that it stood for: in the
 // ledger while it is open, then in what asynq keeps of its tasks.
 func (s *session) carried(e schedule.Entry, firing claim.Firing) (payload []byte, at time.Time, known bool, err error) {
-	var open map[claim.FiringID]claim.OpenFiring
-	err = s.within(func(ctx context.Context) (err error) {
-		open, _, err = s.stores.Firings.Firings(ctx, []claim.FiringID{firing.ID()})
-		return err
-	})
+	f, err := s.openFiring(firing.ID())
 	if err != nil {
 		return nil, time.Time{}, false, err
 	}
-	f, isOpen := open[firing.ID()]
-	if x := f.Extra; isOpen && x != nil && x.Payload != nil {
-		return x.Payload, x.ScheduledAt, true, nil
+	if f != nil && f.Extra != nil && f.Extra.Payload != nil {
+		return f.Extra.Payload, f.Extra.ScheduledAt, true, nil
 	}
 	task, err := s.keptTask(firing.ID())
 	switch {
@@ -85,7 +79,7 @@ func (s *session) carried(e schedule.Entry, firing claim.Firing) (payload []byte
 	case task != nil:
 		told, _ := queue.FiringOf(asynq.NewTaskWithHeaders(task.Type, task.Payload, task.Headers))
 		return task.Payload, told.ScheduledAt, true, nil
-	case isOpen: // it is not enqueued yet, and will be with the present definition
+	case f != nil: // it is not enqueued yet, and will be with the present definition
 		if f.Extra != nil {
 			at = f.Extra.ScheduledAt
 		}

@@ -198,18 +198,38 @@ type openJSON struct {
 	CancelRequested bool    `json:"cancel_requested"`
 }
 
-// openOf returns nil for a firing that is not open.
-func (s *session) openOf(id claim.FiringID, in *time.Location) (*openJSON, error) {
-	var open map[claim.FiringID]claim.OpenFiring
-	err := s.within(func(ctx context.Context) (err error) {
-		open, _, err = s.stores.Firings.Firings(ctx, []claim.FiringID{id})
+// firing returns the firing that an argument names, and its schedule.
+func (s *session) firing(text string) (claim.Firing, schedule.Entry, error) {
+	firing, err := claim.ParseFiringID(text)
+	if err != nil {
+		return firing, schedule.Entry{}, err
+	}
+	entries, err := s.named([]string{string(firing.Schedule)})
+	if err != nil {
+		return firing, schedule.Entry{}, err
+	}
+	return firing, entries[0], nil
+}
+
+// openFiring returns what the ledger holds of a firing, nil when it is not open.
+func (s *session) openFiring(id claim.FiringID) (open *claim.OpenFiring, err error) {
+	err = s.within(func(ctx context.Context) error {
+		all, _, err := s.stores.Firings.Firings(ctx, []claim.FiringID{id})
+		if f, is := all[id]; is {
+			open = &f
+		}
 		return err
 	})
-	f, is := open[id]
-	if err != nil || !is {
+	return open, err
+}
+
+// openOf returns nil for a firing that is not open.
+func (s *session) openOf(id claim.FiringID, in *time.Location) (*openJSON, error) {
+	f, err := s.openFiring(id)
+	if err != nil || f == nil {
 		return nil, err
 	}
-	return &openJSON{State: stateWord(f), OpenedAt: iso(f.OpenedAt, in), Attempt: f.Attempt, Worker: f.Worker, LeaseUntil: iso(f.LeaseUntil, in),
+	return &openJSON{State: stateWord(*f), OpenedAt: iso(f.OpenedAt, in), Attempt: f.Attempt, Worker: f.Worker, LeaseUntil: iso(f.LeaseUntil, in),
 		Redrives: f.Redrives, CancelRequested: f.CancelWanted}, nil
 }
 
@@ -232,15 +252,10 @@ func (o *openJSON) line() string {
 }
 
 func (s *session) getRun(text string) error {
-	firing, err := claim.ParseFiringID(text)
+	firing, e, err := s.firing(text)
 	if err != nil {
 		return err
 	}
-	entries, err := s.named([]string{string(firing.Schedule)})
-	if err != nil {
-		return err
-	}
-	e := entries[0]
 	all, err := s.runsOf(e, &runListFlags{limit: maxRuns})
 	if err != nil {
 		return err
