@@ -122,7 +122,7 @@ func (a *Auditor) Sweep(ctx context.Context, shard int) (SweepResult, error) {
 	}
 	a.memory.trim(batch.Now)
 	s := &sweep{Auditor: a, batch: batch, result: SweepResult{Now: batch.Now, NextAudit: batch.NextAudit, Looked: len(batch.Firings)}}
-	s.working = sync.OnceValues(func() (map[string]bool, error) { return a.tasks.working(ctx) })
+	s.working = a.tasks.workingOnce(ctx)
 	s.released(ctx, batch.Released)
 	s.each(ctx, s.inspect)
 	s.define(ctx)

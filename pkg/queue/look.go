@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/belfryhq/belfry/pkg/claim"
 )
@@ -48,7 +47,7 @@ func (a *Auditor) Look(ctx context.Context, firings []claim.FiringID) (LookResul
 		return LookResult{}, fmt.Errorf("queue: look at %d firings: %w", len(firings), err)
 	}
 	s := &sweep{Auditor: a, batch: claim.AuditBatch{Now: now}}
-	s.working = sync.OnceValues(func() (map[string]bool, error) { return a.tasks.working(ctx) })
+	s.working = a.tasks.workingOnce(ctx)
 	var result LookResult
 	for _, id := range firings {
 		if f, ok := open[id]; ok {

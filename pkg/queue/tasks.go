@@ -85,6 +85,26 @@ func (t tasks) remove(ctx context.Context, queue, taskID string) (bool, error) {
 	}
 }
 
+// workingOnce asks for working when its answer is first needed, and once. Those
+// that want it meanwhile wait at a channel, not at the lock of a sync.Once: a
+// clock in a synctest bubble stands still while a goroutine waits for a lock,
+// and so would the simulated network whose reply the holder of the lock waits for.
+func (t tasks) workingOnce(ctx context.Context) func() (map[string]bool, error) {
+	turn := make(chan struct{}, 1)
+	var asked bool
+	var ids map[string]bool
+	var err error
+	return func() (map[string]bool, error) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		if !asked {
+			asked = true
+			ids, err = t.working(ctx)
+		}
+		return ids, err
+	}
+}
+
 // working returns the IDs of the tasks that live asynq servers say they run.
 func (t tasks) working(ctx context.Context) (map[string]bool, error) {
 	if err := ctx.Err(); err != nil {
