@@ -69,7 +69,7 @@ func Run(ctx context.Context, options Options) error {
 	if settings.Redis.URL.IsZero() && !options.Demo {
 		return &UsageError{errNoRedis}
 	}
-	p := &program{Options: options, settings: settings, metrics: newMetrics(options.Version)}
+	p := &program{Options: options, settings: settings, metrics: newMetrics(options.Version, settings.Schedule.Enabled)}
 	if options.Demo && settings.Process.LogLevel == slog.LevelInfo {
 		p.settings.Process.LogLevel = slog.LevelWarn // the narrator tells the rest
 	}

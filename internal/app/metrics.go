@@ -43,8 +43,9 @@ var (
 	unreported    = "unreported" // the lease was lost, or the task was handed back
 )
 
-// newMetrics returns metrics of a worker that is yet to come.
-func newMetrics(version string) *metrics {
+// newMetrics returns metrics of a worker that is yet to come. One that claims
+// nothing has no loop that notices an outage, and must not say that Redis is up.
+func newMetrics(version string, claims bool) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	m.decisions = m.counters("belfry_decisions_total", "Scheduled times that this worker decided, by what became of them.", "decision", decisionNames...)
 	m.notCompleted = m.counters("belfry_claims_refused_total", "Claims whose completion the store did not take, by its answer.", "answer", refusals...)
@@ -53,8 +54,11 @@ func newMetrics(version string) *metrics {
 	m.enqueued = m.counter("belfry_enqueued_total", "Tasks that this worker put into queues.")
 	m.redriven = m.counter("belfry_audit_redriven_total", "Lost tasks that the auditor of this worker enqueued again.")
 	m.isolated = m.counter("belfry_isolated_total", "Times that a schedule was put aside, because it could not be planned or enqueued.")
-	m.outages = m.counter("belfry_redis_outages_total", "Outages of Redis that this worker saw.")
-	m.redisUp = m.gauge("belfry_redis_up", "1 while the claim loop of this worker is answered by Redis, otherwise 0.")
+	m.outages = prometheus.NewCounter(prometheus.CounterOpts{Name: "belfry_redis_outages_total", Help: "Outages of Redis that the claim loop of this worker saw."})
+	m.redisUp = prometheus.NewGauge(prometheus.GaugeOpts{Name: "belfry_redis_up", Help: "1 while the claim loop of this worker is answered by Redis, otherwise 0."})
+	if claims {
+		m.registry.MustRegister(m.outages, m.redisUp)
+	}
 	m.running = m.gauge("belfry_running", "Attempts that run in this worker.")
 	m.lateness = m.histogram("belfry_lateness_seconds", "From the scheduled time of a firing to its claim, on the clock of Redis.", .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 	m.duration = m.histogram("belfry_run_duration_seconds", "Duration of attempts.", .01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400)

@@ -149,7 +149,7 @@ func signal(t *testing.T, server *redistest.Server, what syscall.Signal) {
 // Whatever a store answers, and however many schedules there are, the number of
 // series stays the same.
 func TestMetricsHaveBoundedSeries(t *testing.T) {
-	m := newMetrics("v1")
+	m := newMetrics("v1", true)
 	count := func() (n int) {
 		families, err := m.registry.Gather()
 		if err != nil {
@@ -183,7 +183,7 @@ func TestMetricsOfTheManualExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMetrics("v1")
+	m := newMetrics("v1", true)
 	w := httptest.NewRecorder()
 	now := time.Now()
 	m.handler(measuredOnce{worker.Counts{ClaimedAt: now, SweptAt: now}}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -206,6 +206,20 @@ func TestMetricsOfTheManualExist(t *testing.T) {
 		for value := range strings.SplitSeq(match[3], "|") {
 			if series := match[1] + "{" + match[2] + `="` + value + `"}`; !strings.Contains(served, series) {
 				t.Errorf("a rule reads %s, which is not served", series)
+			}
+		}
+	}
+}
+
+// A worker that only runs tasks does not notice an outage: it must not tell, and
+// with max() outshout, that Redis is up.
+func TestMetricsOfAWorkerThatClaimsNothing(t *testing.T) {
+	for claims, want := range map[bool]bool{true: true, false: false} {
+		w := httptest.NewRecorder()
+		newMetrics("v1", claims).handler(measuredOnce{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		for _, name := range []string{"\nbelfry_redis_up ", "\nbelfry_redis_outages_total "} {
+			if got := strings.Contains(w.Body.String(), name); got != want {
+				t.Errorf("claims %t: %q is served: %t", claims, name, got)
 			}
 		}
 	}
