@@ -77,7 +77,7 @@ func (c *consumer) run() {
 		case <-timer.C:
 		}
 		timer.Stop()
-		_ = c.p.wait(c.p.ctx, d.between(time.Millisecond, 200*time.Millisecond)) // its end ends the loop
+		_ = c.p.wait(c.p.ctx, "poll", d.between(time.Millisecond, 200*time.Millisecond)) // its end ends the loop
 		for c.take() {
 		}
 	}
@@ -182,7 +182,7 @@ func (c *consumer) finish(d *delivery, cause error) {
 // beat extends the leases of what runs.
 func (c *consumer) beat() {
 	s := c.p.sim
-	for c.p.wait(c.p.ctx, leaseBeat+roll(s.seed, c.p.id, "beat").between(0, time.Millisecond)) == nil {
+	for c.p.wait(c.p.ctx, "beat", leaseBeat+roll(s.seed, c.p.id, "beat").between(0, time.Millisecond)) == nil {
 		var keys []string
 		s.atomically(func() { keys = sorted(c.leased) })
 		if len(keys) == 0 {
@@ -214,7 +214,7 @@ func (c *consumer) recover() {
 			s.atomically(func() { s.broker.recover(c.delay) })
 			return 0, nil
 		})
-		if errors.Is(err, errDead) || c.p.wait(c.p.ctx, recoverEvery+roll(s.seed, c.p.id, "recover").between(0, time.Second)) != nil {
+		if errors.Is(err, errDead) || c.p.wait(c.p.ctx, "recover", recoverEvery+roll(s.seed, c.p.id, "recover").between(0, time.Second)) != nil {
 			return
 		}
 	}
@@ -242,7 +242,7 @@ func (s *sim) work(ctx context.Context, p *process, t *asynq.Task) error {
 		})
 		defer s.atomically(func() { g.end() })
 	}
-	if err := p.wait(ctx, d.between(s.c.work[0], s.c.work[1])); err != nil {
+	if err := p.wait(ctx, "work "+string(firing.ID), d.between(s.c.work[0], s.c.work[1])); err != nil {
 		return err
 	}
 	if s.faults().on && d.chance(s.c.failing) {
@@ -255,9 +255,9 @@ func (s *sim) work(ctx context.Context, p *process, t *asynq.Task) error {
 // affect writes to the sink. The process may stand still or crash before and
 // after, and what was sent arrives however the context ended meanwhile.
 func (s *sim) affect(ctx context.Context, p *process, d *dice, g *grant, firing queue.Firing, got content) error {
-	f := s.faults()
+	f, name := s.faults(), "effect "+string(firing.ID)
 	p.endanger(d, f)
-	if err := p.wait(ctx, d.between(time.Microsecond, time.Millisecond)); err != nil {
+	if err := p.wait(ctx, name, d.between(time.Microsecond, time.Millisecond)); err != nil {
 		return err
 	}
 	s.note(p.id, "EFFECT", string(firing.ID), firing.Token.String())
@@ -268,5 +268,5 @@ func (s *sim) affect(ctx context.Context, p *process, d *dice, g *grant, firing 
 		}
 	})
 	p.endanger(d, f)
-	return p.wait(context.WithoutCancel(ctx), d.between(time.Microsecond, time.Millisecond))
+	return p.wait(context.WithoutCancel(ctx), name, d.between(time.Microsecond, time.Millisecond))
 }

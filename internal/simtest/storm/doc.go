@@ -30,7 +30,7 @@
 // prints the part of its trace that leads to the violation and the command
 // that runs it again:
 //
-//	go test ./internal/simtest/storm -run TestSeeds -seeds 1 -first-seed 7 -trace -v
+//	go test ./internal/simtest/storm -run TestSeeds -seeds 1 -first-seed 7 -events -v
 //
 // # The checker
 //

@@ -84,18 +84,12 @@ func (p *process) stop(d time.Duration) {
 }
 
 // wait lets d pass, and the pause of the process with it. Ctx ends a wait but
-// not a pause.
-func (p *process) wait(ctx context.Context, d time.Duration) error {
+// not a pause. The name says what waits.
+func (p *process) wait(ctx context.Context, name string, d time.Duration) error {
+	name = p.id + " " + name
 	for {
-		timer := time.NewTimer(d)
-		select {
-		case <-p.over:
-			timer.Stop()
-			return errDead
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := p.sim.moments.wait(ctx, p.over, name, d); err != nil {
+			return err
 		}
 		p.mu.Lock()
 		dead, left := p.dead, time.Until(p.paused)
@@ -127,8 +121,14 @@ func (p *process) endanger(d *dice, f *faults) {
 func call[T any](ctx context.Context, p *process, op, key string, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	d, f := roll(p.sim.seed, p.id, op, key), p.sim.faults()
+	name := op + " " + key
+	// What woke together, as the loops of a process that starts, may draw a crash
+	// and a pause. An instant of its own for each makes certain which comes first.
+	if err := p.wait(ctx, name, d.between(time.Nanosecond, 50*time.Microsecond)); err != nil {
+		return none, err
+	}
 	p.endanger(d, f)
-	if err := p.wait(ctx, d.between(50*time.Microsecond, 3*time.Millisecond)); err != nil {
+	if err := p.wait(ctx, name, d.between(50*time.Microsecond, 3*time.Millisecond)); err != nil {
 		return none, err
 	}
 	effect := func(how string) (T, error) {
@@ -139,7 +139,7 @@ func call[T any](ctx context.Context, p *process, op, key string, do func(contex
 	later := func(how string) {
 		after := d.between(10*time.Millisecond, 30*time.Second)
 		p.sim.stray.Go(func() {
-			pass(after)
+			p.sim.pass(p.id+" "+name+how, after)
 			_, _ = effect(how) // nobody waits for it
 		})
 	}
@@ -148,18 +148,18 @@ func call[T any](ctx context.Context, p *process, op, key string, do func(contex
 	case d.chance(f.refuse):
 		p.sim.happened("refused")
 		p.sim.note(p.id, op+" refused", key, "")
-		return none, join(p.wait(ctx, d.between(time.Millisecond, 50*time.Millisecond)), errRefused)
+		return none, join(p.wait(ctx, name, d.between(time.Millisecond, 50*time.Millisecond)), errRefused)
 	case d.chance(f.late):
 		p.sim.happened("delayed command")
 		later(" (late)")
-		return none, join(p.wait(ctx, d.between(100*time.Millisecond, 3*time.Second)), errNoReply)
+		return none, join(p.wait(ctx, name, d.between(100*time.Millisecond, 3*time.Second)), errNoReply)
 	case d.chance(f.twice):
 		p.sim.happened("duplicated command")
 		_, _ = effect(" (first of two)") // its reply is lost with the connection
-		if err := p.wait(ctx, d.between(time.Millisecond, 100*time.Millisecond)); err != nil {
+		if err := p.wait(ctx, name, d.between(time.Millisecond, 100*time.Millisecond)); err != nil {
 			return none, err
 		}
-		return answer(ctx, p, d, f, effect, " (again)")
+		return answer(ctx, p, name, d, f, effect, " (again)")
 	case d.chance(f.echo):
 		p.sim.happened("echoed command")
 		later(" (echo)")
@@ -167,16 +167,16 @@ func call[T any](ctx context.Context, p *process, op, key string, do func(contex
 		p.sim.happened("lost reply")
 		_, _ = effect(" (reply lost)")
 		p.endanger(d, f)
-		return none, join(p.wait(ctx, d.between(100*time.Millisecond, 3*time.Second)), errNoReply)
+		return none, join(p.wait(ctx, name, d.between(100*time.Millisecond, 3*time.Second)), errNoReply)
 	}
-	return answer(ctx, p, d, f, effect, "")
+	return answer(ctx, p, name, d, f, effect, "")
 }
 
 // answer runs the command and brings its reply back.
-func answer[T any](ctx context.Context, p *process, d *dice, f *faults, effect func(string) (T, error), how string) (T, error) {
+func answer[T any](ctx context.Context, p *process, name string, d *dice, f *faults, effect func(string) (T, error), how string) (T, error) {
 	v, err := effect(how)
 	p.endanger(d, f)
-	if err := p.wait(ctx, d.between(50*time.Microsecond, 3*time.Millisecond)); err != nil {
+	if err := p.wait(ctx, name, d.between(50*time.Microsecond, 3*time.Millisecond)); err != nil {
 		var none T
 		return none, err
 	}
@@ -190,6 +190,3 @@ func join(waited, otherwise error) error {
 	}
 	return otherwise
 }
-
-// pass lets virtual time pass. Everything here runs inside a bubble.
-func pass(d time.Duration) { <-time.NewTimer(d).C }

@@ -193,7 +193,7 @@ func (a *admin) backfill(d *dice, id schedule.ID) {
 	}
 	if d.chance(0.3) {
 		_, _ = a.store.HaltBackfill(a.s.ctx, id, request.ID) // likewise
-		pass(d.between(time.Second, 10*time.Second))
+		a.s.pass("backfill "+request.ID, d.between(time.Second, 10*time.Second))
 		_, _ = a.store.ResumeBackfill(a.s.ctx, id, request.ID) // likewise; what stays halted goes on at the end
 		a.s.happened("backfill halted")
 	}

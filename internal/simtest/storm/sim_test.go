@@ -41,6 +41,8 @@ type sim struct {
 	stray    sync.WaitGroup // commands that are still on their way
 	closing  []*redis.Client
 
+	moments moments
+
 	mu     sync.Mutex // of everything that a script changes at once
 	counts map[string]int
 
@@ -171,12 +173,8 @@ func (s *sim) keep(name string, h hazard, start func(*process) error) {
 			}
 			pause := roll(s.seed, p.id, "down").between(100*time.Millisecond, 10*time.Second)
 			s.atomically(func() { pause += max(0, time.Until(s.downUntil)) })
-			down := time.NewTimer(pause)
-			select {
-			case <-s.stopped:
-				down.Stop()
+			if s.moments.wait(context.Background(), s.stopped, p.id+" down", pause) != nil {
 				return
-			case <-down.C:
 			}
 		}
 	})

@@ -20,7 +20,7 @@ var (
 	storeName = flag.String("store", "memory", "the store: memory, or lua, which is redisstore with its scripts on miniredis")
 	replays   = flag.Int("replays", 20, "how many seeds TestReplay runs twice")
 	recorded  = flag.Bool("record", false, "write the totals of TestSeeds into docs/GUARANTEES.md")
-	traced    = flag.Bool("trace", false, "print the whole trace of every run")
+	traced    = flag.Bool("events", false, "print the whole trace of every run")
 )
 
 // simulate runs a scenario in a bubble of its own.

@@ -39,7 +39,7 @@ func (s *sim) every(what string, mean time.Duration, do func(*dice)) {
 	s.group.Go(func() {
 		for {
 			d := roll(s.seed, what)
-			pass(d.between(mean/4, 2*mean-mean/4))
+			s.pass(what, d.between(mean/4, 2*mean-mean/4))
 			if !time.Now().Before(s.faultEnd) {
 				return
 			}
@@ -60,7 +60,7 @@ func (s *sim) rollback(d *dice, store, queue bool) {
 	}
 	lag := d.between(50*time.Millisecond, 3*time.Second)
 	s.group.Go(func() {
-		pass(lag)
+		s.pass("rolled back", lag)
 		if !time.Now().Before(s.faultEnd) {
 			return
 		}
@@ -85,7 +85,7 @@ func (s *sim) rollback(d *dice, store, queue bool) {
 
 // blackout stops every process at once, once, for a good part of the storm.
 func (s *sim) blackout() {
-	pass(s.c.span / 3)
+	s.pass("outage", s.c.span/3)
 	s.note("fleet", "outage", "", s.c.outage.String())
 	var all []*process
 	s.atomically(func() {
@@ -129,7 +129,7 @@ func (s *sim) administer() {
 		s.group.Go(func() {
 			for {
 				d := roll(s.seed, "admin", fmt.Sprint(i))
-				pass(d.between(act.mean/4, 2*act.mean-act.mean/4))
+				s.pass("admin "+fmt.Sprint(i), d.between(act.mean/4, 2*act.mean-act.mean/4))
 				if time.Now().After(s.faultEnd.Add(-5 * time.Second)) {
 					return
 				}
@@ -200,7 +200,7 @@ func (a *admin) remake(d *dice, id schedule.ID) {
 		return
 	}
 	_, _ = a.store.Remove(a.s.ctx, id, schedule.RemoveOptions{Generation: entry.Status.Generation}) // its error is one of the faults
-	pass(d.between(time.Millisecond, 3*time.Second))
+	a.s.pass("remake "+string(id), d.between(time.Millisecond, 3*time.Second))
 	for range 5 {
 		if _, err := a.store.Put(context.WithoutCancel(a.s.ctx), entry.Schedule, schedule.PutOptions{}); err == nil {
 			break
