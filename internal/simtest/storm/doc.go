@@ -25,7 +25,8 @@
 // # Seeds
 //
 // All chance comes from the seed, the virtual time and the name of the event
-// (dice_test.go), and no two events share a nanosecond, so that a seed replays
+// (dice_test.go), and what would happen at one nanosecond is kept apart, in an
+// order of its own (moments_test.go), so that a seed replays
 // event by event whatever the scheduler of the runtime does. A failing seed
 // prints the part of its trace that leads to the violation and the command
 // that runs it again:
