@@ -46,7 +46,7 @@ func differences(before, after schedule.Schedule) []change {
 func fieldsOf(d schedule.Schedule) map[string]json.RawMessage {
 	d.Normalize()
 	fields := map[string]json.RawMessage{}
-	if text, err := json.Marshal(d); err == nil { // a definition that was compiled always encodes
+	if text, err := marshal(d); err == nil { // a definition that was compiled always encodes
 		_ = json.Unmarshal(text, &fields)
 	}
 	delete(fields, "paused") // pause and resume decide it, not the definition

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -52,6 +53,61 @@ func TestExportThenApplyChangesNothing(t *testing.T) {
 		other.must("apply", "-f", "-")
 		if again := other.must("export", "-o", format); again.stdout != exported.stdout {
 			t.Errorf("%s: a store made from it exports something else:\n%s\n%s", format, exported.stdout, again.stdout)
+		}
+	}
+}
+
+// A payload that is given as JSON is stored byte for byte, and one of a file with
+// its characters as themselves; one in which they are escaped for HTML, as
+// programs of before wrote it, is exported and applied as unchanged.
+func TestPayloadsKeepTheirSpelling(t *testing.T) {
+	const plain, escaped = `{"a":"<b>&"}`, `{"a":"\u003cb\u003e\u0026"}`
+	file := t.TempDir() + "/payload.json"
+	if err := os.WriteFile(file, []byte(`{ "a": "<b>&" }`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t)
+	stored := func(id schedule.ID) string {
+		e, err := r.stores.Catalog.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(e.Schedule.Payload)
+	}
+	r.must("schedule", "create", "plain", "--every", "1h", "--type", "log", "--payload", `{"a": "<b>&"}`)
+	r.must("schedule", "create", "file", "--every", "1h", "--type", "log", "--payload", "@"+file)
+	r.must("schedule", "create", "escaped", "--every", "1h", "--type", "log", "--payload", escaped)
+	r.must("schedule", "create", "updated", "--every", "1h", "--type", "log", "--payload", "1", "--description", "a < b")
+	r.must("schedule", "update", "updated", "--payload", plain)
+	r.must("schedule", "update", "updated", "--unset", "description")
+	r.stdin = `{"id": "json", "expression": "@hourly", "type": "log", "payload": {"a": "\u003cb\u003e\u0026"}}`
+	r.must("apply", "-f", "-")
+	r.stdin = `{id: yaml, expression: "@hourly", type: log, payload: {a: <b>&}}`
+	r.must("apply", "-f", "-")
+	for id, want := range map[schedule.ID]string{"plain": plain, "file": plain, "escaped": escaped, "updated": plain, "json": plain, "yaml": plain} {
+		if got := stored(id); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	before := r.snapshot()
+	for _, format := range []string{"yaml", "json"} {
+		r.stdin = r.must("export", "-o", format).stdout
+		if got := r.must("apply", "-f", "-", "--exit-code"); !strings.Contains(got.stderr, "6 unchanged") || r.snapshot() != before {
+			t.Errorf("%s: %s", format, got.stderr)
+		}
+		if format == "json" && strings.Contains(r.stdin, "payload_base64") {
+			t.Errorf("a payload in JSON is exported as base64:\n%s", r.stdin)
+		}
+		r.must("diff", "-f", "-")
+	}
+	r.environ["EDITOR"] = "true" // it changes nothing
+	r.must("schedule", "edit", "escaped")
+	if got := r.must("schedule", "get", "escaped", "-o", "json").stdout; !strings.Contains(got, `"\u003cb\u003e\u0026"`) || r.snapshot() != before {
+		t.Errorf("edited in vain: %s", got)
+	}
+	for _, payload := range []string{plain, escaped} {
+		if got := r.carriedBy(t, r.must("schedule", "trigger", "plain", "--payload", payload, "-o", "json").stdout); string(got.Payload) != payload {
+			t.Errorf("a trigger carries %s, want %s", got.Payload, payload)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package admincli
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -73,7 +72,7 @@ func (f *importFlags) asynqConfig(config foreignNode) found {
 		out.carry("timezone: UTC, asynq's default")
 	}
 	out.asynqOptions(config)
-	text, err := json.Marshal(config)
+	text, err := marshal(config)
 	if err != nil {
 		out.refuse("%s", err)
 	}
@@ -127,7 +126,7 @@ func (out *found) asynqPayload(payload foreignNode) {
 	if text, ok := payload.value.(string); ok {
 		out.definition.Payload = []byte(text)
 	} else {
-		content, err := json.Marshal(payload)
+		content, err := marshal(payload)
 		if err != nil {
 			out.refuse("payload: %s", err)
 			return

@@ -1,7 +1,6 @@
 package admincli
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -67,7 +66,7 @@ func (out *found) containerCommand(pod foreignNode, containers []foreignNode) {
 	}
 	payload := execJSON{Command: command[0], Args: append(command[1:], args...), Env: out.containerEnv(c)}
 	out.containerDir(c, &payload)
-	text, err := json.Marshal(payload)
+	text, err := marshal(payload)
 	if err != nil {
 		out.refuse("%s", err)
 		return

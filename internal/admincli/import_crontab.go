@@ -3,7 +3,6 @@ package admincli
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -227,7 +226,7 @@ func (c *crontab) command(f *found, text string) {
 	if names := slices.Sorted(maps.Keys(payload.Env)); len(names) > 0 {
 		f.carry("env: %s (workers need BELFRY_EXEC_ENV)", strings.Join(names, " "))
 	}
-	content, err := json.Marshal(payload)
+	content, err := marshal(payload)
 	if err != nil {
 		f.refuse("%s", err)
 		return

@@ -1,7 +1,6 @@
 package admincli
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -204,7 +203,7 @@ func (out *found) keepContainers(list []foreignNode) {
 		}
 		out.leave("container %s (%s): a task runs here, the handler of %s has to do its work", container.textAt("name"), container.textAt("image"), out.definition.Type)
 	}
-	text, err := json.Marshal(map[string]any{"kubernetes": map[string]any{"containers": kept}})
+	text, err := marshal(map[string]any{"kubernetes": map[string]any{"containers": kept}})
 	if err != nil || len(text) > schedule.MaxMetadata {
 		out.leave("the pod template is too large for metadata")
 		return

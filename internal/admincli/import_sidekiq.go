@@ -1,7 +1,6 @@
 package admincli
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,7 +123,7 @@ func (out *found) sidekiqArgs(job foreignNode) {
 	if _, list := args.value.([]foreignNode); !list {
 		value = []any{args}
 	}
-	payload, err := json.Marshal(value)
+	payload, err := marshal(value)
 	if err != nil {
 		out.refuse("args: %s", err)
 		return

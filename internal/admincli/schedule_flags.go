@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -199,10 +200,7 @@ func (s *session) readPayload(text string, most int) ([]byte, error) {
 		return content, nil
 	}
 	var d schedule.Schedule
-	raw, err := json.Marshal(map[string]json.RawMessage{"payload": content})
-	if err == nil {
-		err = json.Unmarshal(raw, &d)
-	}
+	err = d.UnmarshalJSON(slices.Concat([]byte(`{"payload":`), content, []byte("}")))
 	return d.Payload, err
 }
 

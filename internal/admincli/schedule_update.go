@@ -105,7 +105,7 @@ func unset(d schedule.Schedule, names []string) (schedule.Schedule, error) {
 	if len(names) == 0 {
 		return d, nil
 	}
-	text, err := json.Marshal(d)
+	text, err := marshal(d)
 	fields := map[string]json.RawMessage{}
 	if err == nil {
 		err = json.Unmarshal(text, &fields)
@@ -116,7 +116,7 @@ func unset(d schedule.Schedule, names []string) (schedule.Schedule, error) {
 		}
 	}
 	if err == nil {
-		text, err = json.Marshal(fields)
+		text, err = marshal(fields)
 	}
 	if err != nil {
 		return d, err
@@ -153,7 +153,7 @@ func unsetOne(fields map[string]json.RawMessage, name string) error {
 		return &schedule.FieldError{Field: "unset", Value: name, Allowed: or(pairs(texts), "nothing: it has no "+whole)}
 	}
 	delete(texts, part)
-	text, err := json.Marshal(texts)
+	text, err := marshal(texts)
 	fields[whole] = text
 	return err
 }

@@ -3,7 +3,6 @@ package memstore
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -97,8 +96,8 @@ func checkVersion(r *record, id schedule.ID, want *int64) error {
 
 // equal compares normalised definitions.
 func equal(a, b schedule.Schedule) bool {
-	textA, errA := json.Marshal(a)
-	textB, errB := json.Marshal(b)
+	textA, errA := a.MarshalJSON() // json.Marshal would escape what is in the payload
+	textB, errB := b.MarshalJSON()
 	return errA == nil && errB == nil && bytes.Equal(textA, textB)
 }
 

@@ -93,6 +93,8 @@ func catalogBytes(e *env) {
 		"large": bytes.Repeat(all, schedule.MaxPayload/len(all)),
 		"text":  []byte("null"),
 		"zero":  {0},
+		"html":  []byte(`{"a":"<b>&amp;\u2028</b>"}`), // in both spellings: handlers get what was put
+		"html2": []byte(`{"a":"\u003cb\u003e\u0026amp;\u003c/b\u003e"}`),
 	}
 	for id, payload := range payloads {
 		e.put(every(id, func(s *schedule.Schedule) { s.Payload = payload }))
@@ -100,6 +102,11 @@ func catalogBytes(e *env) {
 		e.must("Get", err)
 		if !bytes.Equal(entry.Schedule.Payload, payload) {
 			e.Errorf("payload of %s: %d bytes came back, %d were put, or they differ", id, len(entry.Schedule.Payload), len(payload))
+		}
+		again, err := e.Catalog.Put(e.Context(), entry.Schedule, schedule.PutOptions{})
+		e.must("Put again", err)
+		if !again.Unchanged {
+			e.Errorf("payload of %s: putting what was read is a change", id)
 		}
 	}
 }

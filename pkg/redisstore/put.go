@@ -41,7 +41,8 @@ func afterRace(ctx context.Context, attempt int) error {
 type putting struct {
 	updated    *schedule.Compiled
 	definition schedule.Schedule
-	bytes      string
+	text       string // the definition as this program writes it
+	bytes      string // what is written: text, or the stored bytes that mean the same
 	options    schedule.PutOptions
 	request    string // options.RequestID, or a drawn one
 	almanac    almanac
@@ -69,11 +70,11 @@ func (s *Store) preparePut(definition schedule.Schedule, options schedule.PutOpt
 		return nil, &schedule.FieldError{Field: "queue", Value: p.definition.Queue,
 			Allowed: "a name that does not begin with the namespace and a colon: the queue would share a slot with the ledger"}
 	}
-	text, err := json.Marshal(p.definition)
+	text, err := p.definition.MarshalJSON() // json.Marshal would escape what is in the payload
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: encode %q: %w", definition.ID, err)
 	}
-	p.bytes = string(text)
+	p.text, p.bytes = string(text), string(text)
 	if p.request == "" {
 		p.request = rand.Text()
 	}
@@ -117,6 +118,7 @@ func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutRes
 		if err := s.knowCalendars(ctx, p, &o); err != nil {
 			return schedule.PutResult{}, err
 		}
+		p.adopt(&o)
 		planned, err := p.plan(&o, now)
 		if err != nil {
 			return schedule.PutResult{}, err
@@ -210,6 +212,21 @@ func (p *putting) before(o *observed) *schedule.Compiled {
 		}
 	}
 	return p.compiled
+}
+
+// adopt keeps the stored bytes when they are the same definition in another
+// spelling, as programs of before write it: putting it again changes nothing.
+func (p *putting) adopt(o *observed) {
+	if p.bytes = p.text; !o.exists() || o.definition == p.text {
+		return
+	}
+	before := p.before(o)
+	if before == nil {
+		return
+	}
+	if text, err := before.Definition().MarshalJSON(); err == nil && string(text) == p.text {
+		p.bytes = o.definition
+	}
 }
 
 // replaces reports whether the plan moves the pending scheduled time, or when

@@ -82,6 +82,7 @@ func (s *Store) putChunk(ctx context.Context, l *layout, shard int, items []item
 		if err := s.knowCalendars(ctx, it.putting, &it.found); err != nil {
 			return err
 		}
+		it.adopt(&it.found)
 		plan, err := it.plan(&it.found, now)
 		if err != nil {
 			it.result.Err = err

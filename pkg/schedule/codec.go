@@ -68,11 +68,14 @@ type calendarJSON struct {
 	Cron     []string `json:"cron,omitempty"`
 }
 
-// MarshalJSON writes the names of the schedule file, in a fixed order. Equal
-// definitions give equal bytes; call [Schedule.Normalize] first to have
-// defaults and what is left out count as equal. A payload that is canonical
-// JSON (as json.Marshal writes it) goes as "payload", every other as
-// "payload_base64", so that reading gives the same bytes back.
+// MarshalJSON writes the names of the schedule file, in a fixed order and with
+// no character escaped for HTML. Equal definitions give equal bytes; call
+// [Schedule.Normalize] first to have defaults and what is left out count as
+// equal. A payload that is JSON without insignificant white space goes as
+// "payload", every other as "payload_base64", so that reading gives the same
+// bytes back. json.Marshal escapes <, > and & in what MarshalJSON returned, which
+// is the same JSON in other bytes: for the bytes of the payload, call MarshalJSON
+// or an encoder whose SetEscapeHTML is false.
 func (s Schedule) MarshalJSON() ([]byte, error) {
 	wire := scheduleJSON{
 		ID: string(s.ID), Description: s.Description, Labels: s.Labels, Metadata: s.Metadata,
@@ -84,13 +87,13 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 		Effect: s.Effect, Priority: s.Priority, MaxFailures: s.MaxFailures, CoolDown: durationText(s.CoolDown),
 		Paused: s.Paused,
 	}
-	if canonical, err := canonicalPayload(s.Payload); err == nil && string(canonical) == string(s.Payload) {
+	if compact, err := compactPayload(s.Payload); err == nil && string(compact) == string(s.Payload) {
 		wire.Payload = s.Payload
 	} else {
 		wire.PayloadBase64 = base64.StdEncoding.EncodeToString(s.Payload)
 	}
 	for _, spec := range s.Specs {
-		raw, err := json.Marshal(specJSON{Cron: spec.Cron, Timezone: spec.Timezone, Every: durationText(spec.Every),
+		raw, err := plainJSON(specJSON{Cron: spec.Cron, Timezone: spec.Timezone, Every: durationText(spec.Every),
 			Anchor: instantText(spec.Anchor), At: spec.At, After: durationText(spec.After)})
 		if err != nil {
 			return nil, err
@@ -104,13 +107,13 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 	if wire.Only, err = marshalWindows(s.Only); err != nil {
 		return nil, err
 	}
-	return json.Marshal(wire)
+	return plainJSON(wire)
 }
 
 func marshalWindows(all []Window) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	for _, w := range all {
-		raw, err := json.Marshal(windowJSON(w))
+		raw, err := plainJSON(windowJSON(w))
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +126,8 @@ func marshalWindows(all []Window) ([]json.RawMessage, error) {
 // definition. Unknown or repeated names, values of another type, and texts
 // that are no duration or RFC 3339 time give *FieldErrors, joined, and leave the
 // target alone; what the values mean is checked by [Schedule.Validate].
-// "payload" is any JSON: the task gets it as json.Marshal writes it, with numbers
-// as they are written.
+// "payload" is any JSON: the task gets its bytes as they are written, without
+// insignificant white space.
 func (s *Schedule) UnmarshalJSON(data []byte) error {
 	out, err := Draft(data)
 	if err == nil {

@@ -167,18 +167,34 @@ func inField(err error, field string) error {
 	return err
 }
 
-// canonicalPayload is a JSON payload as json.Marshal writes it: without
-// insignificant white space, with <, > and & escaped. It returns an error for
-// what cannot go as JSON: anything but valid JSON in UTF-8, and null, which
-// in a file means that there is none.
-func canonicalPayload(payload []byte) ([]byte, error) {
+// plainJSON is json.Marshal without its escapes for HTML, which no reader of
+// definitions needs, and which would change the bytes of a payload.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// compactPayload is a JSON payload without insignificant white space, and byte
+// for byte as it is written otherwise. It returns an error for what cannot go as
+// JSON: anything but valid JSON in UTF-8, and null, which in a file means that
+// there is none.
+func compactPayload(payload []byte) ([]byte, error) {
 	if len(payload) == 0 {
 		return nil, nil
 	}
 	if !utf8.Valid(payload) || string(payload) == "null" {
 		return nil, errors.New("schedule: not a JSON payload")
 	}
-	return json.Marshal(json.RawMessage(payload))
+	var b bytes.Buffer
+	if err := json.Compact(&b, payload); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 func decodePayload(value json.RawMessage, encoded string) ([]byte, error) {
@@ -189,7 +205,7 @@ func decodePayload(value json.RawMessage, encoded string) ([]byte, error) {
 		return nil, &FieldError{Field: "payload_base64", Value: encoded, Allowed: "only one of payload and payload_base64"}
 	}
 	if encoded == "" {
-		return canonicalPayload(value)
+		return compactPayload(value)
 	}
 	payload, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
@@ -217,7 +233,7 @@ func canonicalJSON(raw json.RawMessage) (json.RawMessage, error) {
 	if err := decoder.Decode(&value); err != nil {
 		return refuse(err.Error())
 	}
-	out, err := json.Marshal(value)
+	out, err := plainJSON(value)
 	if err != nil {
 		return refuse(err.Error())
 	}
