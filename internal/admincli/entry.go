@@ -87,7 +87,7 @@ func iso(t time.Time, location *time.Location) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := t.In(location).Format(rfc3339Milli)
+	text := t.In(writable(t, location)).Format(rfc3339Milli)
 	return &text
 }
 

@@ -148,14 +148,31 @@ func flagDuration(name, text string) (time.Duration, error) {
 	return d, renamed(err, name)
 }
 
-// instantInto reads a time flag; "" leaves the target alone.
+// instantInto reads a time flag; "" leaves the target alone. The location is also
+// the one in which it will be shown.
 func instantInto(target *time.Time, name, text string, now time.Time, location *time.Location) error {
 	if text == "" {
 		return nil
 	}
+	if location == nil {
+		location = time.UTC
+	}
 	t, err := schedule.ParseInstant(text, now, location)
 	*target = t
+	if err == nil {
+		err = checkShown(t, text, location)
+	}
 	return renamed(err, name)
+}
+
+// checkShown refuses an instant that RFC 3339 cannot write in the zone in which
+// it is shown: at the ends of the years 1 to 9999 it lies in another year there
+// than in UTC.
+func checkShown(t time.Time, text string, location *time.Location) error {
+	if hasYear(t, location) {
+		return nil
+	}
+	return &schedule.FieldError{Field: "instant", Value: text, Allowed: "an instant in the years 1 to 9999, also in the zone in which it is shown, " + location.String()}
 }
 
 // renamed gives the error of a general parser the name of the flag.

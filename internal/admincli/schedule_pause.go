@@ -95,6 +95,13 @@ func (s *session) pause(f *pauseFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	for _, e := range entries {
+		if in := s.location(s.read(e.Schedule).zone); !until.IsZero() {
+			if err := checkShown(until, or(f.until, f.period), in); err != nil {
+				return renamed(err, "until")
+			}
+		}
+	}
 	by := s.env.User
 	if by == "" {
 		by = "unknown"

@@ -59,13 +59,16 @@ func (s *session) skip(args []string, on bool) error {
 	if at.IsZero() {
 		return codedErrorf(exitCondition, "schedule %q has no next scheduled time", e.Schedule.ID)
 	}
+	in := s.location(r.zoneAt(at))
+	if err := checkShown(at, args[1], in); err != nil {
+		return err
+	}
 	ctx, cancel := s.call()
 	defer cancel()
 	call, action := s.stores.Skipper.Skip, "skipped"
 	if !on {
 		call, action = s.stores.Skipper.Unskip, "restored"
 	}
-	in := s.location(r.zoneAt(at))
 	err = call(ctx, e.Schedule.ID, at)
 	if errors.Is(err, schedule.ErrLate) {
 		return codedErrorf(exitCondition, "too late: %s of %q has its verdict already or is claimed; see admin schedule why %s '%s'",

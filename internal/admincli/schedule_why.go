@@ -97,6 +97,9 @@ func (s *session) why(args []string) error {
 	}
 	q.at = q.at.Truncate(time.Millisecond)
 	q.in = s.location(q.r.zoneAt(q.at))
+	if err := checkShown(q.at, args[len(args)-1], q.in); err != nil {
+		return err
+	}
 	if err := s.learn(q); err != nil {
 		return err
 	}

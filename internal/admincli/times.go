@@ -9,7 +9,7 @@ import (
 
 // stamp renders an instant in a zone, with seconds only when there are some.
 func stamp(t time.Time, location *time.Location) string {
-	t = t.In(location)
+	t = t.In(writable(t, location))
 	layout := "2006-01-02 15:04"
 	switch {
 	case t.Nanosecond() != 0:
@@ -18,6 +18,21 @@ func stamp(t time.Time, location *time.Location) string {
 		layout += ":05"
 	}
 	return t.Format(layout + " MST")
+}
+
+// writable is the location, unless an instant has no year of four digits there:
+// what is stored already is shown in UTC then.
+func writable(t time.Time, location *time.Location) *time.Location {
+	if !hasYear(t, location) {
+		return time.UTC
+	}
+	return location
+}
+
+// hasYear reports whether RFC 3339 can write an instant in a zone.
+func hasYear(t time.Time, location *time.Location) bool {
+	year := t.In(location).Year()
+	return year >= 1 && year <= 9999
 }
 
 // when renders an instant absolutely and relative to now.

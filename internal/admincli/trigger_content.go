@@ -84,6 +84,9 @@ func (s *session) instants(f *triggerFlags, entries []schedule.Entry) (map[sched
 			return nil, renamed(err, "at-instant")
 		}
 		q.in = s.location(q.r.zoneAt(q.at))
+		if err := checkShown(q.at, f.atText, q.in); err != nil {
+			return nil, renamed(err, "at-instant")
+		}
 		if err := s.learn(&q); err != nil {
 			return nil, err
 		}
