@@ -49,8 +49,14 @@ type Firing struct {
 	Request     string    // request ID or backfill ID
 }
 
-// maxFiringID bounds a firing ID with its re-drive suffix, in bytes.
-const maxFiringID = 200
+// Bounds of firing IDs. Scripts draw the same line, see split_firing in
+// scripts/lua/lib/shard.lua: numbers above maxGeneration have gaps there, and
+// what one side takes for a firing the other must not take for garbage.
+const (
+	maxFiringID   = 200             // bytes, with the re-drive suffix
+	maxGeneration = 1<<53 - 1       // which is a token
+	maxMillis     = 253402300799999 // the end of the year 9999
+)
 
 // ScheduledFiring returns the ID of a scheduled time.
 func ScheduledFiring(id schedule.ID, generation int64, at time.Time) FiringID {
@@ -117,7 +123,7 @@ func parseFiring(s string) (Firing, bool) {
 		return fail()
 	}
 	generation, err := strconv.ParseInt(parts[1], 10, 64)
-	if err != nil || generation < 0 {
+	if err != nil || generation < 0 || generation > maxGeneration {
 		return fail()
 	}
 	f := Firing{Schedule: schedule.ID(parts[0]), Generation: generation}
@@ -140,7 +146,7 @@ func parseFiring(s string) (Firing, bool) {
 		millis = key
 	}
 	ms, err := strconv.ParseInt(millis, 10, 64)
-	if err != nil || ms <= 0 {
+	if err != nil || ms <= 0 || ms > maxMillis {
 		return fail()
 	}
 	f.ScheduledAt = time.UnixMilli(ms).UTC()
