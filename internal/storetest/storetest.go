@@ -42,6 +42,9 @@ type Stores struct {
 	// Repair returns an error when it found something to repair. nil: there is
 	// nothing that could need it.
 	Repair func(ctx context.Context) error
+	// Litter writes an entry into the ledger of a shard, as a slip with redis-cli
+	// does, that is audited now. nil: the store can hold no such entry.
+	Litter func(ctx context.Context, shard int, name, record string) error
 	// Check returns an error when an invariant of the stored data is broken:
 	// indexes that disagree, counts that are off. nil: not checked.
 	Check func(ctx context.Context) error
@@ -86,6 +89,7 @@ func Run(t *testing.T, open Backend) {
 		{"calendar", calendarCases}, {"audit", auditCases}, {"lease", leaseCases}, {"fleet", fleetCases},
 		{"concurrency", concurrencyCases}, {"clock", clockCases},
 		{"backfill", backfillCases}, {"skip", skipCases}, {"event", eventCases}, {"look", lookCases}, {"cancel", cancelCases},
+		{"garbage", garbageCases},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

@@ -49,9 +49,9 @@ type Firing struct {
 	Request     string    // request ID or backfill ID
 }
 
-// Bounds of firing IDs. Scripts draw the same line, see split_firing in
-// scripts/lua/lib/shard.lua: numbers above maxGeneration have gaps there, and
-// what one side takes for a firing the other must not take for garbage.
+// Bounds of firing IDs. Scripts draw the same line, see
+// scripts/lua/lib/firingid.lua: what one side takes for a firing the other must
+// not take for garbage, and above maxGeneration their numbers have gaps.
 const (
 	maxFiringID   = 200             // bytes, with the re-drive suffix
 	maxGeneration = 1<<53 - 1       // which is a token

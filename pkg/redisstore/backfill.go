@@ -96,7 +96,7 @@ func readBackfill(field, text string) (claim.Backfill, error) {
 	b.StartedAt, b.HaltedAt, b.EndedAt = f.time(), f.time(), f.time()
 	b.Open, b.Opened, b.Passed, b.Failed = f.int(), f.number(), f.number(), f.number()
 	if f.bad {
-		return claim.Backfill{}, fmt.Errorf("redisstore: %q is not the record of a backfill", text)
+		return claim.Backfill{}, fmt.Errorf("redisstore: %.200q is not the record of a backfill", text)
 	}
 	return b, nil
 }

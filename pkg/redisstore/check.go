@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,7 +17,8 @@ import (
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
-// A Violation is an invariant that the stored data breaks, as a sentence.
+// A Violation is an invariant that the stored data breaks, as a sentence of one
+// line, with nothing that a terminal obeys and cut when it is long.
 type Violation string
 
 // Check reads everything and reports broken invariants: that every schedule
@@ -32,7 +34,7 @@ func (s *Store) Check(ctx context.Context) ([]Violation, error) {
 	}
 	var all []Violation
 	for shard := range l.keys {
-		found, err := s.checkShard(ctx, shard, l.keys[shard])
+		found, err := s.checkShard(ctx, shard, len(l.keys), l.keys[shard])
 		if err != nil {
 			return nil, wrap("check", err)
 		}
@@ -47,10 +49,10 @@ func (s *Store) Check(ctx context.Context) ([]Violation, error) {
 const checkLooks = 4
 
 // checkShard looks again as long as something looks broken.
-func (s *Store) checkShard(ctx context.Context, shard int, keys []string) ([]Violation, error) {
+func (s *Store) checkShard(ctx context.Context, shard, shards int, keys []string) ([]Violation, error) {
 	var suspect map[string]Violation
 	for look := range checkLooks {
-		c := &checker{shard: shard, violations: map[string]Violation{}}
+		c := &checker{shard: shard, shards: shards, violations: map[string]Violation{}}
 		if err := c.load(ctx, s.client, keys); err != nil {
 			return nil, err
 		}
@@ -67,14 +69,14 @@ func (s *Store) checkShard(ctx context.Context, shard int, keys []string) ([]Vio
 
 // A checker holds everything of one shard.
 type checker struct {
-	shard                                                        int
+	shard, shards                                                int
 	due, audit, requests, labels, backfillsDue                   map[string]float64
 	definitions, states, ledger, outcomes, meta, opened, buffers map[string]string
 	skips, backfills                                             map[string]string
 
 	records    map[schedule.ID]record
 	firings    map[schedule.ID][]firing
-	lastToken  int64                // of a firing
+	lastToken  int64                // that a record holds
 	violations map[string]Violation // by what is broken of what; the numbers may move between two looks
 }
 
@@ -92,7 +94,24 @@ func (c *checker) report(format string, args ...any) {
 	if strings.Contains(format, "listed as") || strings.Contains(format, "indexed as") {
 		about = text // several of one schedule
 	}
-	c.violations[about] = Violation(fmt.Sprintf("shard %02d: ", c.shard) + text)
+	c.violations[about] = Violation(fmt.Sprintf("shard %02d: ", c.shard) + printable(text))
+}
+
+// printable is a text on one line, with nothing that a terminal obeys.
+func printable(text string) string {
+	const most = 1000
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	var line strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) && r != utf8.RuneError {
+			line.WriteRune(r)
+		} else {
+			line.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return line.String()
 }
 
 func (c *checker) load(ctx context.Context, client redis.UniversalClient, keys []string) error {
@@ -173,25 +192,62 @@ func (c *checker) decode() {
 		c.records[schedule.ID(id)] = r
 	}
 	for id, text := range c.ledger {
-		parsed, err := claim.ParseFiringID(id)
-		if err != nil {
-			c.report("the ledger holds %q", id)
-			continue
-		}
-		f := fieldReader{rest: text}
-		state, _, token := claim.FiringState(f.text()), f.number(), f.number()
-		for range 9 { // lease_ms to queue
-			f.text()
-		}
-		if _, err := decodeExtra(f.rest); f.bad || f.rest != "" && err != nil {
-			c.report("%s: %q is not the record of a firing", id, clip(text))
-		} else if f.rest != "" && parsed.Kind != claim.KindManual {
-			c.report("%s carries what only a trigger gives", id)
-		}
-		c.lastToken = max(c.lastToken, token)
-		c.firings[parsed.Schedule] = append(c.firings[parsed.Schedule],
-			firing{id: id, generation: parsed.Generation, buffered: state == claim.FiringBuffered})
+		c.decodeFiring(id, text)
 	}
+}
+
+// decodeFiring reads an entry of the ledger.
+func (c *checker) decodeFiring(id, text string) {
+	parsed, ok := ledgerFiring(id)
+	if !ok {
+		c.report("the ledger holds %s, which is no firing: %s", shown(id), shown(text))
+		return
+	}
+	if home := shardOf(parsed.Schedule, c.shards); home != c.shard {
+		c.report("the ledger holds %s, which belongs into shard %02d: %s", id, home, shown(text))
+		return
+	}
+	state, token, extra, err := readFiring(text)
+	if err != nil {
+		c.report("%s: %v", id, err)
+	} else if extra != "" && parsed.Kind != claim.KindManual {
+		c.report("%s carries what only a trigger gives", id)
+	}
+	c.sawToken(token)
+	c.firings[parsed.Schedule] = append(c.firings[parsed.Schedule],
+		firing{id: id, generation: parsed.Generation, buffered: state == claim.FiringBuffered})
+}
+
+func (c *checker) sawToken(token int64) {
+	if token <= lastUsed {
+		c.lastToken = max(c.lastToken, token)
+	}
+}
+
+// longestFiring bounds the record of a firing in bytes, as scripts do.
+const longestFiring = 1 << 20
+
+// readFiring reads a record of the ledger, as far as it must be known here. It
+// refuses what decode_firing in scripts/lua/lib/firing.lua refuses.
+func readFiring(text string) (state claim.FiringState, token int64, extra string, err error) {
+	f := fieldReader{rest: text}
+	state = claim.FiringState(f.text())
+	f.number() // attempt
+	token = f.number()
+	for range 6 { // lease_ms to begun_ms
+		f.number()
+	}
+	for range 3 { // owner, worker, queue
+		f.text()
+	}
+	if f.rest != "" && !f.bad {
+		_, err = decodeExtra(f.rest)
+	}
+	known := len(state) == 1 && strings.Contains("IERWB", string(state))
+	if err != nil || f.bad || !known || len(text) > longestFiring {
+		return state, 0, "", fmt.Errorf("redisstore: %s is not the record of a firing", shown(text))
+	}
+	return state, token, f.rest, nil
 }
 
 // checkPlace checks that a schedule stands in the index of due times exactly
@@ -371,14 +427,14 @@ func (c *checker) checkStrays() {
 // checkCounters compares the counters in meta with what they count.
 func (c *checker) checkCounters() {
 	want := map[string]int64{"active": 0, "paused": 0, "disabled": 0, "completed": 0, "claimed": 0, "buffered": 0}
-	last := c.lastToken
 	for _, r := range c.records {
 		want[string(stateNames[r.state])]++
 		want["buffered"] += int64(r.buffered)
 		if r.token != 0 {
 			want["claimed"]++
 		}
-		last = max(last, r.token, r.generation)
+		c.sawToken(r.token)
+		c.sawToken(r.generation)
 	}
 	for name, count := range want {
 		if got, _ := strconv.ParseInt(c.meta[name], 10, 64); got != count {
@@ -390,8 +446,8 @@ func (c *checker) checkCounters() {
 	switch {
 	case stored && (err != nil || granted < 0 || granted > lastToken):
 		c.report("meta holds the token %.40q, which is none: nothing can be claimed or begun", text)
-	case granted < last:
-		c.report("token %d was granted, meta knows %d", last, granted)
+	case granted < c.lastToken:
+		c.report("token %d was granted, meta knows %d", c.lastToken, granted)
 	}
 }
 

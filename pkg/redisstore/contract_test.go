@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/internal/storetest"
 	"github.com/belfryhq/belfry/pkg/redisstore"
@@ -25,7 +27,7 @@ func open(backend redistest.Backend) storetest.Backend {
 			}
 			return storetest.Stores{Catalog: s, Claims: s, Ledger: s, Leases: s.Leases(), Waker: s, Roster: s,
 				Backfills: s, Skipper: s, Events: s, Firings: s, Cancels: s, Check: invariants(s), Calendars: s,
-				Periodic: s.Periodic(), Repair: whole(s), Peer: stores}
+				Periodic: s.Periodic(), Repair: whole(s), Litter: litter(client, namespace), Peer: stores}
 		}
 		return stores(nil)
 	}
@@ -50,6 +52,15 @@ func whole(s *redisstore.Store) func(ctx context.Context) error {
 			err = errors.Join(err, fmt.Errorf("%v were repaired", found))
 		}
 		return err
+	}
+}
+
+// litter writes into the ledger of a shard behind the store's back.
+func litter(client redis.UniversalClient, namespace string) func(ctx context.Context, shard int, name, record string) error {
+	return func(ctx context.Context, shard int, name, record string) error {
+		key := fmt.Sprintf("belfry:{%s:%02d}:", namespace, shard)
+		return errors.Join(client.HSet(ctx, key+"fir", name, record).Err(),
+			client.ZAdd(ctx, key+"aud", redis.Z{Score: 1, Member: name}).Err())
 	}
 }
 

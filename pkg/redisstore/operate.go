@@ -76,7 +76,7 @@ func (s *Store) findOpen(ctx context.Context, doing string, l *layout, id schedu
 			return nil, wrap(doing, err)
 		}
 		for i := 0; i < len(fields); i += 2 {
-			if !strings.HasPrefix(fields[i+1], "B|") {
+			if _, ok := ledgerFiring(fields[i]); ok && !strings.HasPrefix(fields[i+1], "B|") {
 				found = append(found, fields[i])
 			}
 		}

@@ -72,7 +72,7 @@ func decodeRecord(text string) (record, error) {
 		r.decodeCold(&f)
 	}
 	if _, known := stateNames[r.state]; f.bad || !known {
-		return record{}, fmt.Errorf("redisstore: %q is not the record of a schedule", text)
+		return record{}, fmt.Errorf("redisstore: %.200q is not the record of a schedule", text)
 	}
 	return r, nil
 }
@@ -133,7 +133,7 @@ func decodeRun(text string) (claim.RunRecord, error) {
 		Started: f.time(), Duration: time.Duration(f.number()) * time.Millisecond, Firing: claim.FiringID(f.text()), Worker: f.text()}
 	run.Error = f.rest
 	if f.bad {
-		return claim.RunRecord{}, fmt.Errorf("redisstore: %q is not the record of a run", text)
+		return claim.RunRecord{}, fmt.Errorf("redisstore: %.200q is not the record of a run", text)
 	}
 	return run, nil
 }

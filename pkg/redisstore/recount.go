@@ -5,43 +5,59 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/belfryhq/belfry/scripts/lua"
 )
 
 // A ledgerCount counts what the ledger of a shard holds, as it was read piece
 // by piece.
 type ledgerCount struct {
-	schedules map[string]openCount
-	backfills map[string]openCount // by schedule:backfill
+	schedules map[string]openCount // by schedule:generation
+	backfills map[string]openCount // by schedule:generation:backfill
 	names     map[string][]string  // backfills by schedule
 }
 
 type openCount struct{ open, buffered int }
 
 func (c *ledgerCount) add(id, text string) {
-	f, err := claim.ParseFiringID(id)
-	if err != nil {
+	f, ok := ledgerFiring(id)
+	if !ok {
 		return
 	}
 	if c.schedules == nil {
 		c.schedules, c.backfills = map[string]openCount{}, map[string]openCount{}
 	}
-	n := c.schedules[string(f.Schedule)]
+	name := countName(f.Schedule, f.Generation)
+	n := c.schedules[name]
 	if claim.FiringState(text[:min(len(text), 1)]) == claim.FiringBuffered {
 		n.buffered++
 	} else {
 		n.open++
 	}
-	c.schedules[string(f.Schedule)] = n
+	c.schedules[name] = n
 	if f.Kind == claim.KindBackfill {
-		name := backfillField(f.Schedule, f.Request)
+		name += ":" + f.Request
 		b := c.backfills[name]
 		b.open++
 		c.backfills[name] = b
 	}
+}
+
+// ledgerFiring reads the name of an entry of the ledger, which knows firings and
+// not their tasks. False: it is none.
+func ledgerFiring(id string) (claim.Firing, bool) {
+	f, err := claim.ParseFiringID(id)
+	return f, err == nil && !strings.Contains(id, "~")
+}
+
+// countName tells what was counted for a schedule from what is left of one of
+// the same name that was deleted.
+func countName(id schedule.ID, generation int64) string {
+	return string(id) + ":" + strconv.FormatInt(generation, 10)
 }
 
 // known notes a backfill of a schedule.
@@ -97,6 +113,8 @@ func (r *Repair) recountOne(ctx context.Context, l *layout, id, text string, fir
 		return nil, nil // deleted meanwhile, or Check says so
 	}
 	names := r.ledger.names[id]
+	ours := countName(schedule.ID(id), record.generation) + ":"
+	firings = slices.DeleteFunc(firings, func(firing string) bool { return !strings.HasPrefix(firing, ours) })
 	if len(firings) > mostRecounted {
 		return nil, nil
 	}
@@ -124,7 +142,8 @@ func (r *Repair) readLedger(ctx context.Context, key string) (map[string][]strin
 			return nil, err
 		}
 		for i := 0; i < len(entries); i += 2 {
-			if id, _, _ := strings.Cut(entries[i], ":"); r.suspects[id] {
+			id, _, _ := strings.Cut(entries[i], ":")
+			if _, ok := ledgerFiring(entries[i]); ok && r.suspects[id] {
 				firings[id] = append(firings[id], entries[i])
 			}
 		}
@@ -157,5 +176,28 @@ func (r *Repair) recountSchedules(ctx context.Context, l *layout) (RepairStep, e
 	return step, answer.err
 }
 
-// String says what was repaired.
-func (r Repaired) String() string { return fmt.Sprintf("%s in %s", r.Name, r.Key) }
+// String says what was repaired, on one line and with nothing that a terminal obeys.
+func (r Repaired) String() string {
+	text := shown(r.Name) + " in " + r.Key
+	if r.Was != "" {
+		text += ", which was " + shown(r.Was)
+	}
+	return text
+}
+
+// mostShown bounds how much of a name or a record is told, in bytes.
+const mostShown = 250
+
+// shown is a text as logs and doctors tell it: quoted when that makes a
+// difference, cut when it is long.
+func shown(text string) string {
+	left := ""
+	if len(text) > mostShown {
+		text, left = text[:mostShown], fmt.Sprintf("… and %d bytes more", len(text)-mostShown)
+	}
+	quoted := strconv.QuoteToASCII(text)
+	if left == "" && text != "" && !strings.Contains(text, " ") && quoted == `"`+text+`"` {
+		return text
+	}
+	return quoted + left
+}

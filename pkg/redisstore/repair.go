@@ -40,8 +40,9 @@ type RepairOptions struct {
 // needs to stop meanwhile: what a step changes it decides in one script. Several
 // repairs may run at once. It is for one goroutine.
 //
-// Records themselves are the truth and are not restored: a schedule whose
-// record is lost or cannot be read needs a Put, and Check says so.
+// Records of schedules are the truth and are not restored: a schedule whose
+// record is lost or cannot be read needs a Put, and Check says so. What stands
+// in the ledger under a name that is no firing ID of that shard is removed.
 type Repair struct {
 	store *Store
 	limit int
@@ -63,6 +64,9 @@ type Repair struct {
 type Repaired struct {
 	Name string // of a schedule, firing, backfill, request or counter
 	Key  string // what was wrong of it: the name of a key, see docs/PROTOCOL.md
+	// Was is the record in the ledger that was removed or replaced, cut when it
+	// is long; "" with every other repair.
+	Was string
 }
 
 // A RepairStep is what one step did.
@@ -187,6 +191,9 @@ func (r *Repair) look(ctx context.Context, l *layout, p part) (RepairStep, error
 		if step.Repaired, err = repaired(&answer, 0); err != nil {
 			return RepairStep{}, err
 		}
+		if p.key == keyFiring {
+			keepWas(step.Repaired, entries)
+		}
 	}
 	r.pending = r.pending[len(entries):]
 	if len(r.pending) == 0 && (last || p.scan != nil && r.cursor == 0) {
@@ -229,6 +236,17 @@ func repaired(answer *reply, from int) ([]Repaired, error) {
 	return all, answer.err
 }
 
+// keepWas adds to repairs of the ledger what its entries were.
+func keepWas(all []Repaired, entries []string) {
+	for i := range all {
+		for n := 0; n+1 < len(entries) && all[i].Key == shardKeyNames[keyFiring]; n += 2 {
+			if entries[n] == all[i].Name {
+				all[i].Was = strings.Clone(entries[n+1][:min(len(entries[n+1]), mostShown)])
+			}
+		}
+	}
+}
+
 func (r *Repair) run(ctx context.Context, script *redis.Script, l *layout, args ...any) (reply, error) {
 	return r.store.runShard(ctx, "repair", script, l, r.shard, args...)
 }
@@ -244,20 +262,29 @@ func evens(entries []string) []any {
 
 func (r *Repair) firings(ctx context.Context, l *layout, entries []string) (reply, error) {
 	for i := 0; i+1 < len(entries); i += 2 {
+		if _, ok := ledgerFiring(entries[i]); !ok {
+			continue // what it says counts for nothing
+		}
 		r.ledger.add(entries[i], entries[i+1])
-		f := fieldReader{rest: entries[i+1]}
-		_, _, token := f.text(), f.number(), f.number() // state, attempt
-		r.sawToken(token)
+		if _, token, _, err := readFiring(entries[i+1]); err == nil {
+			r.sawToken(token)
+		}
 	}
 	return r.audits(ctx, l, entries)
 }
 
-// lastToken is the largest token that scripts can count with.
-const lastToken = 1<<53 - 1
+const (
+	// lastToken is the largest token that scripts can count with.
+	lastToken = 1<<53 - 1
+	// lastUsed is the largest token that a record is believed. Tokens follow the
+	// clock in microseconds, so no larger one is granted before the year 2255;
+	// after one as large as lastToken none could ever be.
+	lastUsed = lastToken - 1<<40
+)
 
-// sawToken notes a token that is in use. Larger ones were never granted.
+// sawToken notes a token that is in use.
 func (r *Repair) sawToken(token int64) {
-	if token <= lastToken {
+	if token <= lastUsed {
 		r.newest = max(r.newest, token)
 	}
 }
@@ -274,8 +301,16 @@ func (r *Repair) token(ctx context.Context, l *layout) (RepairStep, error) {
 }
 
 func (r *Repair) audits(ctx context.Context, l *layout, entries []string) (reply, error) {
-	args := append([]any{repairLongest.Milliseconds(), repairWaiting.Milliseconds()}, evens(entries)...)
-	return r.run(ctx, lua.RepairFirings, l, args...)
+	var ours, strays []any
+	for _, id := range evens(entries) {
+		if f, ok := ledgerFiring(fmt.Sprint(id)); ok && l.shardOf(f.Schedule) != r.shard {
+			strays = append(strays, id)
+		} else {
+			ours = append(ours, id)
+		}
+	}
+	args := append([]any{repairLongest.Milliseconds(), repairWaiting.Milliseconds(), len(strays)}, strays...)
+	return r.run(ctx, lua.RepairFirings, l, append(args, ours...)...)
 }
 
 func (r *Repair) backfills(ctx context.Context, l *layout, entries []string) (reply, error) {
@@ -285,7 +320,7 @@ func (r *Repair) backfills(ctx context.Context, l *layout, entries []string) (re
 			continue // Check says so
 		}
 		r.ledger.known(b)
-		if r.ledger.backfills[entries[i]].open != b.Open {
+		if r.ledger.backfills[countName(b.Schedule, b.Generation)+":"+b.ID].open != b.Open {
 			r.suspect(string(b.Schedule))
 		}
 	}
@@ -313,7 +348,7 @@ func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (re
 			continue // Check says so
 		}
 		r.sawToken(max(record.token, record.generation))
-		if seen := r.ledger.schedules[id]; seen.open != record.open || seen.buffered != record.buffered {
+		if seen := r.ledger.schedules[countName(schedule.ID(id), record.generation)]; seen.open != record.open || seen.buffered != record.buffered {
 			r.suspect(id)
 		}
 		text, _ := definitions[i].(string)

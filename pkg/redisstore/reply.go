@@ -106,7 +106,7 @@ const maxNumber = 16
 func (f *fieldReader) number() int64 {
 	text := f.text()
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || len(text) > maxNumber {
+	if err != nil || len(text) > maxNumber || text[0] == '+' {
 		f.bad = true
 	}
 	return n

@@ -118,7 +118,7 @@ func decodeExtra(text string) (*claim.Extra, error) {
 	extra := claim.Extra{ScheduledAt: f.time()}
 	f.text() // what it waits for
 	length := f.int()
-	if f.bad || length < -1 || len(f.rest) <= length || !strings.HasPrefix(f.rest[max(0, length):], "|") {
+	if f.bad || text[0] == '-' || length < -1 || len(f.rest) <= length || !strings.HasPrefix(f.rest[max(0, length):], "|") {
 		return nil, fmt.Errorf("redisstore: %.100q is not what a firing carries", text)
 	}
 	if length >= 0 {

@@ -211,12 +211,18 @@ type Stats struct {
 	Completed int64
 	Claimed   int64 // claimed now
 	Due       int64 // due now and not claimed
-	Open      int64 // open firings
-	Buffered  int64
-	NextID    ID            // the schedule that fires next
-	NextAt    time.Time     // when; zero: none
-	Lateness  time.Duration // how long the oldest unclaimed due time has been waiting
-	Now       time.Time     // the store's clock
+	// Open counts open firings. Those of a deleted schedule count until its runs
+	// hear of the deletion, which is with their next heartbeat, or until an
+	// auditor looks: when their audit is due, and within a round of the index
+	// repair and a minute when that is further away, as that of a retry may be. An
+	// overlap policy other than allow lists what is open, and a deletion closes
+	// that at once.
+	Open     int64
+	Buffered int64
+	NextID   ID            // the schedule that fires next
+	NextAt   time.Time     // when; zero: none
+	Lateness time.Duration // how long the oldest unclaimed due time has been waiting
+	Now      time.Time     // the store's clock
 }
 
 // VerdictAt returns the range that holds an instant. The ranges cover the

@@ -64,7 +64,31 @@ func (w *Worker) mend(ctx context.Context, m *mender) {
 		w.options.Logger.Warn("what indexes, lists or counters said was not what the records say; it was repaired",
 			"repairs", len(all), "first", all[0].String())
 	}
+	w.tellReplaced(all)
 	if err != nil && ctx.Err() == nil && !w.told(err) {
 		w.options.Logger.Warn("a repair was broken off; the next look goes on", "error", err)
+	}
+}
+
+// mostReplaced bounds how many entries of the ledger one time of work tells of.
+const mostReplaced = 20
+
+// tellReplaced says of each entry of the ledger that was removed or replaced
+// what it was: nothing else keeps it.
+func (w *Worker) tellReplaced(all []redisstore.Repaired) {
+	told, silent := 0, 0
+	for _, one := range all {
+		switch {
+		case one.Was == "":
+		case told == mostReplaced:
+			silent++
+		default:
+			told++
+			w.options.Logger.Warn("an entry of the ledger was no firing, or had no record of one; it was removed or read anew",
+				"entry", one.String())
+		}
+	}
+	if silent > 0 {
+		w.options.Logger.Warn("more entries of the ledger were no firings", "entries", silent)
 	}
 }

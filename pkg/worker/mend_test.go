@@ -1,11 +1,14 @@
 package worker_test
 
 import (
+	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
+	"github.com/belfryhq/belfry/pkg/worker"
 )
 
 // TestWorkersMendIndexes loses a schedule's place in the index of due times:
@@ -34,6 +37,38 @@ func TestWorkersMendIndexes(t *testing.T) {
 		stats, err := r.store.Stats(t.Context())
 		if err != nil || stats.Active != 2 || stats.Total != 2 {
 			t.Errorf("Stats = %+v, %v, want 2 active", stats, err)
+		}
+		n.halt()
+		if violations, err := r.store.Check(t.Context()); err != nil || len(violations) > 0 {
+			t.Errorf("Check = %q, %v", violations, err)
+		}
+	})
+}
+
+// TestWorkersRemoveWhatIsNoFiring writes into the ledger what no worker can
+// write. The schedule goes on, and the log says what was removed, in words that
+// no terminal obeys.
+func TestWorkersRemoveWhatIsNoFiring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, d := newRig(t), &diary{}
+		r.put("tick", "10s", "test")
+		n := r.node("a", func(o *worker.Options) { o.Logger = slog.New(slog.NewTextHandler(d, nil)) }).start()
+		time.Sleep(25 * time.Second)
+		server, prefix := r.memory.Server(), "belfry:{default:00}:"
+		for i := range 50 {
+			server.HSet(prefix+"fir", fmt.Sprintf("tick:%d:garbage\x1b[%dm", time.Now().UnixMicro(), i), "I|0|0|0|0|0|0|0|0|||default|")
+		}
+		time.Sleep(3 * time.Minute)
+		if left, _ := server.HKeys(prefix + "fir"); len(left) > 1 { // an error: the key is gone, with its last field
+			t.Errorf("the ledger holds %q; want what is open at most", left)
+		}
+		entry, err := r.store.Get(t.Context(), "tick")
+		if err != nil || time.Since(entry.Status.LastRunAt) > 15*time.Second || entry.Status.Open > 1 {
+			t.Errorf("tick: %+v, %v; want it to fire on", entry.Status, err)
+		}
+		told, more := d.logged("an entry of the ledger was no firing"), d.logged("more entries of the ledger")
+		if told < 20 || told+more > 55 || d.logged(`garbage`) < 20 || d.logged("\x1b") != 0 {
+			t.Errorf("%d entries were told one by one, and %d times that there were more", told, more)
 		}
 		n.halt()
 		if violations, err := r.store.Check(t.Context()); err != nil || len(violations) > 0 {

@@ -8,12 +8,13 @@
 -- Returns  {now_ms, next_audit_ms | "", released, firings}
 --          firings: firing, state, position, attempt, redrives, token, lease_ms, opened_ms, queue, flags, worker, extra, ...
 --          position PENDING not passed yet, whoever claims it again enqueues it; PASSED; GONE schedule deleted.
---          A buffered firing that is still waiting is not handed out. With 1 MiB of payloads a reply is full: the rest is due 100 ms later
+--          A buffered firing that is still waiting is not handed out, nor what is no firing: repair_firings drops it. With 1 MiB of payloads a reply is full: the rest is due 100 ms later
 -- Resend   safe, but what the first reply named stays hidden
 -- Writes   aud; st, fir, opn, buf, meta when it releases a buffered firing; idem, out of forgotten requests
 -- Cost     O(limit)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
+-- @include lib/firingid.lua
 -- @include lib/schedule.lua
 -- @include lib/extra.lua
 -- @include lib/firing.lua
@@ -37,6 +38,7 @@ local function look_at(id, firing)
   local waited_for = r and r.buffered > 0
   audits[id] = now_ms + (waited_for and math.min(hide_ms, RELEASE_AUDIT_MS) or hide_ms)
   if firing.state == BUFFERED and where ~= "GONE" then return release(r, released) end
+  if not split_firing(id) then return end
   add_row(found, id, firing)
   carried = carried + extras.bytes(firing)
 end

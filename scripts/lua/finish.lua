@@ -16,6 +16,7 @@
 -- Cost     O(calls)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
+-- @include lib/firingid.lua
 -- @include lib/schedule.lua
 -- @include lib/extra.lua
 -- @include lib/firing.lua

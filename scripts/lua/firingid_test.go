@@ -16,11 +16,15 @@ import (
 // does not.
 func splitter(t testing.TB) *redis.Script {
 	t.Helper()
-	library, err := files.ReadFile("lib/shard.lua")
-	if err != nil {
-		t.Fatal(err)
+	library := ""
+	for _, name := range []string{"lib/shard.lua", "lib/firingid.lua"} {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		library += string(text)
 	}
-	return redis.NewScript(string(library) + `
+	return redis.NewScript(library + `
 local answers = {}
 for i, id in ipairs(ARGV) do
   local schedule, generation, key, at_ms = split_firing(id)

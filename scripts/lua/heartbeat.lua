@@ -12,6 +12,7 @@
 -- Cost     O(attempts)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
+-- @include lib/firingid.lua
 -- @include lib/schedule.lua
 -- @include lib/extra.lua
 -- @include lib/firing.lua

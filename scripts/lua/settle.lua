@@ -16,6 +16,7 @@
 -- Cost     O(1)
 -- @include lib/clock.lua
 -- @include lib/shard.lua
+-- @include lib/firingid.lua
 -- @include lib/schedule.lua
 -- @include lib/extra.lua
 -- @include lib/firing.lua

@@ -5,7 +5,7 @@
 -- for, each followed by a comma; bytes is the length of the payload, -1: there
 -- is none. So it lives as long as the record, and an older script, which does
 -- not know it, keeps it.
-local extras = {}
+local extras = { LONGEST_RECORD = 1048576 } -- bytes, of a firing's record
 
 -- decode returns at_ms, waits and the length of the payload; nil for what is no
 -- extra.

@@ -1,14 +1,13 @@
 -- Records of open firings, the ledger: fields that end with "|", oldest first.
--- A firing is "schedule:generation:key"; key is the scheduled time, "m" and a
--- request (trigger), or "b", a backfill, "." and a scheduled time. The three
--- spaces cannot meet, and only the first is compared with the high-water mark.
 -- What a trigger gave it stands behind them, see lib/extra.lua.
--- A record that cannot be read counts as none. Changes are collected and
+-- A record that cannot be read counts as none, and so does one that is longer
+-- than any can be: reading it would stop everybody else. Changes are collected and
 -- written once, see write_firings.
-local FIRING_FIELDS = "^" .. string.rep("([^|]*)|", 12) .. "()"
+local FIRING_FIELDS = "^([IERWB])|" .. string.rep("([^|]*)|", 11) .. "()"
 local firings, changed_firings, audits = {}, {}, {}
 
 local function decode_firing(text)
+  if #text > extras.LONGEST_RECORD then return false end
   local state, attempt, token, lease_ms, redrives, at_ms, flags, opened_ms, begun_ms, owner, worker, queue, rest =
     string.match(text, FIRING_FIELDS)
   if not rest then return false end

@@ -5,7 +5,7 @@
 -- that is left out, and returns how many there are. What is no time goes.
 local function set_skips(r, list, without)
   local kept, n = "", 0
-  for at in string.gmatch(list, "([^,]+),") do
+  for _, at in ipairs(items(list)) do
     if at ~= without and (tonumber(at) or 0) > r.high_water_ms then kept, n = add_item(kept, at), n + 1 end
   end
   if (n > 0) ~= has_bit(r.policy, HAS_SKIPS) then r.policy = r.policy + (n > 0 and HAS_SKIPS or -HAS_SKIPS) end
