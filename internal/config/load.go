@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -123,7 +124,7 @@ func readFiles(fields []field, environ map[string]string) (map[string]string, []
 			problems = append(problems, &schedule.FieldError{Field: file, Value: path, Allowed: "either " + file + " or " + f.variable + ", not both"})
 			continue
 		}
-		content, err := os.ReadFile(path)
+		content, err := readSecret(path)
 		if err != nil || len(content) > maxSecretFile {
 			problems = append(problems, &schedule.FieldError{Field: file, Value: path, Allowed: "a readable file of at most 64 KiB"})
 			continue
@@ -131,6 +132,16 @@ func readFiles(fields []field, environ map[string]string) (map[string]string, []
 		values[f.variable] = strings.TrimRight(string(content), "\r\n")
 	}
 	return values, problems
+}
+
+// readSecret reads no more than tells that a file is too long: a device has no end.
+func readSecret(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 }
 
 // explain turns the parser's errors, which name Go fields and repeat values,

@@ -95,7 +95,8 @@ func TestLoadRefusesBoundsAndRelations(t *testing.T) {
 		{"unknown log format", "BELFRY_LOG_FORMAT", "xml", "auto, text or json"},
 		{"weight zero", "BELFRY_QUEUES", "a=0", "1 to 100"},
 		{"queue twice", "BELFRY_QUEUES", "a=1,a=2", "twice"},
-		{"empty secret file", "BELFRY_REDIS_URL_FILE", "/does/not/exist", "a readable file"},
+		{"secret file that is not there", "BELFRY_REDIS_URL_FILE", "/does/not/exist", "a readable file"},
+		{"a secret file without end", "BELFRY_REDIS_URL_FILE", "/dev/zero", "at most 64 KiB"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
