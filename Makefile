@@ -52,6 +52,14 @@ record: ## put the totals of drawn storms on record in docs/GUARANTEES.md: make 
 mutants: ## break one rule after the other and see whether the simulation notices
 	$(GO) test ./internal/simtest/storm -run 'TestMutants$$' -v -timeout 0 -mutants
 
+WEATHER ?= 5m
+SEED ?= 1
+DISK ?= aof
+
+.PHONY: weather
+weather: redis-server ## real workers on a real Redis, hurt at random: make weather WEATHER=5m SEED=1 DISK=aof (or rdb, none)
+	$(GO) test ./internal/chaos -run 'TestWeather$$' -v -timeout 0 -weather $(WEATHER) -weather-seed $(SEED) -weather-disk $(DISK)
+
 # install COMMANDS,PACKAGES installs what is missing, where it can be.
 define install
 	@{ $(foreach command,$(1),command -v $(command) &&) true; } >/dev/null 2>&1 || { \

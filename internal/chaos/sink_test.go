@@ -28,7 +28,11 @@ func newSink(t *testing.T) *sink {
 		s.mu.Lock()
 		s.effects[firing] = append(s.effects[firing], time.Now())
 		s.mu.Unlock()
-		<-time.After(time.Duration(s.hold.Load()))
+		hold := time.Duration(s.hold.Load())
+		if asked, err := time.ParseDuration(r.URL.Query().Get("hold")); err == nil {
+			hold = asked
+		}
+		<-time.After(hold)
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(s.server.Close)
