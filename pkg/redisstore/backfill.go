@@ -85,8 +85,8 @@ func readBackfill(field, text string) (claim.Backfill, error) {
 	f := fieldReader{rest: text}
 	b := claim.Backfill{Schedule: schedule.ID(id), ID: backfill, Generation: f.number(), From: f.time(), To: f.time(), Cursor: f.time()}
 	_ = f.number() // not before: scripts hold it
-	b.Every, b.MaxOpen = time.Duration(f.number())*time.Millisecond, f.int()
-	overlap := f.int()
+	b.Every, b.MaxOpen = time.Duration(f.number())*time.Millisecond, int(f.number())
+	overlap := int(f.number())
 	for policy, number := range overlapNumbers {
 		if number == overlap {
 			b.Overlap = policy
@@ -94,8 +94,8 @@ func readBackfill(field, text string) (claim.Backfill, error) {
 	}
 	b.Again, b.Limit = f.number() == 1, f.number()
 	b.StartedAt, b.HaltedAt, b.EndedAt = f.time(), f.time(), f.time()
-	b.Open, b.Opened, b.Passed, b.Failed = f.int(), f.number(), f.number(), f.number()
-	if f.bad {
+	b.Open, b.Opened, b.Passed, b.Failed = int(f.number()), f.number(), f.number(), f.number()
+	if f.bad || len(text) > 4096 {
 		return claim.Backfill{}, fmt.Errorf("redisstore: %.200q is not the record of a backfill", text)
 	}
 	return b, nil

@@ -462,7 +462,7 @@ func (c *checker) checkBackfills() {
 	for name, text := range c.backfills {
 		b, err := readBackfill(name, text)
 		if err != nil {
-			c.report("%v", err)
+			c.report("backfill %s: %v", shown(name), err)
 			continue
 		}
 		if _, ok := c.backfillsDue[name]; !ok {

@@ -68,6 +68,7 @@ func TestADamagedRecordStopsNoOther(t *testing.T) {
 			"empty":     func(string) string { return "" },
 			"letters":   func(text string) string { return strings.Replace(text, "|1|", "|x|", 1) },
 			"cold-part": func(text string) string { return text + "1|2|x|" },
+			"huge":      func(text string) string { return text + strings.Repeat("0|", 17) + strings.Repeat("x", 2<<20) + "|" },
 		}
 		b.put(every10("good"))
 		b.put(every10("orphan"))
@@ -79,7 +80,7 @@ func TestADamagedRecordStopsNoOther(t *testing.T) {
 		b.client.HDel(t.Context(), b.key("orphan", "st"), "orphan")
 		b.clock.Add(10 * time.Second)
 
-		want := []schedule.ID{"cold-part", "empty", "garbage", "letters"}
+		want := []schedule.ID{"cold-part", "empty", "garbage", "huge", "letters"}
 		claimed, damaged := b.claimDamaged()
 		if !slices.Equal(claimed, []schedule.ID{"good"}) || !slices.Equal(damaged, want) {
 			t.Fatalf("claimed %v, damaged %v; want good and %v", claimed, damaged, want)
@@ -97,7 +98,7 @@ func TestADamagedRecordStopsNoOther(t *testing.T) {
 				invalid = append(invalid, entry.Schedule.ID)
 			}
 		}
-		if !slices.Equal(invalid, []schedule.ID{"cold-part", "garbage", "letters"}) { // an empty record is none
+		if !slices.Equal(invalid, []schedule.ID{"cold-part", "garbage", "huge", "letters"}) { // an empty record is none
 			t.Errorf("invalid in the list: %v", invalid)
 		}
 		if _, err := b.Stats(t.Context()); err != nil {
@@ -110,7 +111,7 @@ func TestADamagedRecordStopsNoOther(t *testing.T) {
 		}
 		b.clock.Add(20 * time.Second)
 		claimed, damaged = b.claimDamaged()
-		if len(claimed) != 6 || len(damaged) != 0 {
+		if len(claimed) != 7 || len(damaged) != 0 {
 			t.Errorf("after the repair: claimed %v, damaged %v", claimed, damaged)
 		}
 	})

@@ -186,3 +186,52 @@ func TestGarbageIsRemovedLittleByLittle(t *testing.T) {
 		}
 	})
 }
+
+// A record of a backfill that cannot be read stopped every backfill of its
+// shard, and the end of each of its own firings.
+func TestADamagedBackfillStopsNoOther(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		b.furnish()
+		for i, record := range []string{"", "gar|bage", "1|2|3|", strings.Repeat("9", 5000), strings.Repeat("1|", 16), strings.Repeat("x|", 17),
+			strings.Repeat("12345678901234567|", 17), strings.Repeat("1", 1<<20)} {
+			for _, id := range []string{"s0-0", "s1-1"} {
+				key := b.key(schedule.ID(id), "bf")
+				b.client.HSet(t.Context(), key, fmt.Sprintf("%s:x%d", id, i), record)
+				b.client.ZAdd(t.Context(), key+"q", redis.Z{Score: 1, Member: fmt.Sprintf("%s:x%d", id, i)})
+			}
+		}
+		b.clock.Add(time.Minute)
+		due := map[string]bool{}
+		for shard := range 3 {
+			batch, err := b.DueBackfills(t.Context(), claim.DueBackfillsRequest{Shard: shard, Limit: 100, Hide: time.Second})
+			if err != nil {
+				t.Fatalf("DueBackfills(%d): %v", shard, err)
+			}
+			for _, one := range batch.Backfills {
+				due[backfillName(one)] = true
+			}
+		}
+		if len(due) != 2 || !due["s0-0:b"] || !due["s1-1:b"] {
+			t.Errorf("due are %v, want s0-0:b and s1-1:b", due)
+		}
+		b.client.HSet(t.Context(), b.key("s0-0", "bf"), "s0-0:b", "gar|bage")
+		for _, id := range b.client.HKeys(t.Context(), b.key("s0-0", "fir")).Val() {
+			if strings.Contains(id, "s0-0:") && strings.Contains(id, ":bb.") {
+				if run := b.begin(claim.FiringID(id), "one"); b.finish(claim.FiringID(id), run.Token, claim.OutcomeSucceeded).Answer != claim.FinishOK {
+					t.Errorf("%s does not end", id)
+				}
+			}
+		}
+		violations, err := b.Check(t.Context())
+		if err != nil || strings.Count(fmt.Sprint(violations), "is not the record of a backfill") != 17 {
+			t.Errorf("Check = %.600v, %v; want 17 backfills", violations, err)
+		}
+		found, err := b.RepairAll(t.Context())
+		if err != nil || !slices.Contains(found, redisstore.Repaired{Name: "s0-0:b", Key: "bf", Was: "gar|bage"}) {
+			t.Errorf("RepairAll = %.600v, %v; want s0-0:b among them", found, err)
+		}
+		b.check()
+	})
+}
+
+func backfillName(b claim.Backfill) string { return string(b.Schedule) + ":" + b.ID }

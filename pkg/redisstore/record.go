@@ -59,6 +59,9 @@ type record struct {
 	bufferLimit                int64
 }
 
+// longestRecord bounds the record of a schedule in bytes, as scripts do.
+const longestRecord = 65536
+
 // decodeRecord reads a record of a schedule.
 func decodeRecord(text string) (record, error) {
 	f := fieldReader{rest: text}
@@ -71,7 +74,7 @@ func decodeRecord(text string) (record, error) {
 	if f.rest != "" {
 		r.decodeCold(&f)
 	}
-	if _, known := stateNames[r.state]; f.bad || !known {
+	if _, known := stateNames[r.state]; f.bad || !known || len(text) > longestRecord {
 		return record{}, fmt.Errorf("redisstore: %.200q is not the record of a schedule", text)
 	}
 	return r, nil

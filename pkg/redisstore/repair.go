@@ -64,8 +64,8 @@ type Repair struct {
 type Repaired struct {
 	Name string // of a schedule, firing, backfill, request or counter
 	Key  string // what was wrong of it: the name of a key, see docs/PROTOCOL.md
-	// Was is the record in the ledger that was removed or replaced, cut when it
-	// is long; "" with every other repair.
+	// Was is the record of a firing or a backfill that was removed or replaced,
+	// cut when it is long; "" with every other repair.
 	Was string
 }
 
@@ -191,8 +191,8 @@ func (r *Repair) look(ctx context.Context, l *layout, p part) (RepairStep, error
 		if step.Repaired, err = repaired(&answer, 0); err != nil {
 			return RepairStep{}, err
 		}
-		if p.key == keyFiring {
-			keepWas(step.Repaired, entries)
+		if p.key == keyFiring || p.key == keyBackfill {
+			keepWas(step.Repaired, entries, shardKeyNames[p.key])
 		}
 	}
 	r.pending = r.pending[len(entries):]
@@ -236,10 +236,10 @@ func repaired(answer *reply, from int) ([]Repaired, error) {
 	return all, answer.err
 }
 
-// keepWas adds to repairs of the ledger what its entries were.
-func keepWas(all []Repaired, entries []string) {
+// keepWas adds to repairs of records what those were.
+func keepWas(all []Repaired, entries []string, key string) {
 	for i := range all {
-		for n := 0; n+1 < len(entries) && all[i].Key == shardKeyNames[keyFiring]; n += 2 {
+		for n := 0; n+1 < len(entries) && all[i].Key == key; n += 2 {
 			if entries[n] == all[i].Name {
 				all[i].Was = strings.Clone(entries[n+1][:min(len(entries[n+1]), mostShown)])
 			}

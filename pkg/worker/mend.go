@@ -70,11 +70,11 @@ func (w *Worker) mend(ctx context.Context, m *mender) {
 	}
 }
 
-// mostReplaced bounds how many entries of the ledger one time of work tells of.
+// mostReplaced bounds how many records one time of work tells of.
 const mostReplaced = 20
 
-// tellReplaced says of each entry of the ledger that was removed or replaced
-// what it was: nothing else keeps it.
+// tellReplaced says of each record that was removed or replaced what it was:
+// nothing else keeps it.
 func (w *Worker) tellReplaced(all []redisstore.Repaired) {
 	told, silent := 0, 0
 	for _, one := range all {
@@ -84,11 +84,11 @@ func (w *Worker) tellReplaced(all []redisstore.Repaired) {
 			silent++
 		default:
 			told++
-			w.options.Logger.Warn("an entry of the ledger was no firing, or had no record of one; it was removed or read anew",
-				"entry", one.String())
+			w.options.Logger.Warn("a record was none of a firing or a backfill, or stood under a name that is none; it was removed or read anew",
+				"record", one.String())
 		}
 	}
 	if silent > 0 {
-		w.options.Logger.Warn("more entries of the ledger were no firings", "entries", silent)
+		w.options.Logger.Warn("more records were none", "records", silent)
 	}
 }

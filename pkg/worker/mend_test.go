@@ -66,7 +66,7 @@ func TestWorkersRemoveWhatIsNoFiring(t *testing.T) {
 		if err != nil || time.Since(entry.Status.LastRunAt) > 15*time.Second || entry.Status.Open > 1 {
 			t.Errorf("tick: %+v, %v; want it to fire on", entry.Status, err)
 		}
-		told, more := d.logged("an entry of the ledger was no firing"), d.logged("more entries of the ledger")
+		told, more := d.logged("a record was none of a firing"), d.logged("more records were none")
 		if told < 20 || told+more > 55 || d.logged(`garbage`) < 20 || d.logged("\x1b") != 0 {
 			t.Errorf("%d entries were told one by one, and %d times that there were more", told, more)
 		}

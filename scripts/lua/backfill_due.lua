@@ -28,9 +28,11 @@ end
 local names = redis.call("ZRANGEBYSCORE", BACKFILL_DUE, "-inf", now_ms, "LIMIT", 0, limit)
 for _, name in ipairs(names) do
   local id = string.match(name, "^([^:]+)")
-  local b, r = get_backfill(name), get_schedule(id)
-  if not b or over(b, r) and not unreadable[id] then
+  local r, b, damaged = get_schedule(id), get_backfill(name)
+  if not damaged and (not b or over(b, r) and not unreadable[id]) then
     drop_backfill(name)
+  elseif damaged then
+    redis.call("ZADD", BACKFILL_DUE, now_ms + hide_ms, name) -- until repair_backfills removes it
   else
     redis.call("ZADD", BACKFILL_DUE, now_ms + hide_ms, name)
     local stopped = not r or r.state == PAUSED or r.state == DISABLED

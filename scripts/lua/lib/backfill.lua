@@ -9,13 +9,19 @@ local BACKFILL_FIELDS = { "generation", "from_ms", "to_ms", "cursor_ms", "not_be
   "again", "limit", "started_ms", "halted_ms", "ended_ms", "open", "opened", "passed", "failed" }
 local BACKFILL_KEPT_MS = 7 * 24 * 3600 * 1000 -- after it ended or was halted
 
+-- get_backfill returns nil as well when the record cannot be read, and then
+-- true. None is longer than 4 KiB.
 local function get_backfill(name)
   local text = redis.call("HGET", BACKFILL, name)
   if not text then return nil end
+  if #text > 4096 then return nil, true end
   local b, i = { name = name, unknown = "" }, 0
   for number in string.gmatch(text, "([^|]*)|") do
     i = i + 1
-    if BACKFILL_FIELDS[i] then b[BACKFILL_FIELDS[i]] = tonumber(number) else b.unknown = b.unknown .. number .. "|" end
+    if BACKFILL_FIELDS[i] then b[BACKFILL_FIELDS[i]] = number_of[number] else b.unknown = b.unknown .. number .. "|" end
+  end
+  for _, field in ipairs(BACKFILL_FIELDS) do
+    if not b[field] then return nil, true end
   end
   return b
 end
