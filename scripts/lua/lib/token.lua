@@ -16,7 +16,8 @@ end
 function tokens.grant(n)
   local granted, text = tokens.granted()
   if not granted or granted + n > tokens.last then
-    error("field token of " .. META .. " is '" .. string.sub(text or decimal(granted), 1, 40) .. "', which lets no token follow; doctor --fix repairs it")
+    local advice = granted and "; doctor says what to do" or "; doctor --fix repairs it"
+    error("field token of " .. META .. " is '" .. string.sub(text or decimal(granted), 1, 40) .. "', which lets no token follow" .. advice)
   end
   local first = math.max(granted + 1, now_ms * 1000)
   redis.call("HSET", META, "token", decimal(first + n - 1))
