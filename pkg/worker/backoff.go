@@ -37,7 +37,8 @@ func aside(failures int) time.Duration {
 	return min(longestAside, firstAside<<(failures-1))
 }
 
-// pause waits for d and reports false when ctx ended before.
+// pause waits for d and reports false when ctx ended before. Package claim has
+// the same lines: a sleep is nothing that either should export.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -23,6 +23,7 @@ const (
 
 // An elected is a gocron scheduler whose jobs run in one worker only.
 type elected struct {
+	chores
 	scheduler gocron.Scheduler
 	resign    context.CancelFunc
 	running   sync.WaitGroup
@@ -34,20 +35,21 @@ func (w *Worker) startElected(ctx context.Context) (*elected, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}
-	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(stopTime),
+	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(gocronTime),
 		gocron.WithDistributedElector(elector), gocron.WithLogger(gocronLogger{w.options.Logger}))
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}
-	_, err = scheduler.NewJob(gocron.CronJob(statisticsCron, true), gocron.NewTask(func() { w.logStatistics(ctx) }),
+	leading, resign := context.WithCancel(context.WithoutCancel(ctx))
+	e := &elected{scheduler: scheduler, resign: resign}
+	_, err = scheduler.NewJob(gocron.CronJob(statisticsCron, true), gocron.NewTask(e.guard(func() { w.logStatistics(ctx) })),
 		gocron.WithName("statistics"), gocron.WithSingletonMode(gocron.LimitModeReschedule),
 		gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})))
 	if err != nil {
+		resign()
 		_ = scheduler.Shutdown() // the error below says more
 		return nil, fmt.Errorf("worker: housekeeping job statistics: %w", err)
 	}
-	leading, resign := context.WithCancel(context.WithoutCancel(ctx))
-	e := &elected{scheduler: scheduler, resign: resign}
 	e.running.Go(func() { _ = elector.Run(leading) }) // returns nil
 	scheduler.Start()
 	return e, nil
@@ -55,9 +57,7 @@ func (w *Worker) startElected(ctx context.Context) (*elected, error) {
 
 // stop ends the jobs, then gives the leadership to another worker.
 func (w *Worker) stopElected(e *elected) {
-	if err := e.scheduler.Shutdown(); err != nil {
-		w.options.Logger.Warn("housekeeping did not stop in time", "error", err)
-	}
+	e.chores.stop(e.scheduler, w.options.Logger)
 	e.resign()
 	e.running.Wait()
 }

@@ -20,18 +20,18 @@ const (
 	countsCron   = "0 */5 * * * *"  // every 5 min
 	finishCron   = "5/10 * * * * *" // every 10 s, between the announcements
 	finishTime   = 30 * time.Second // bounds the work on unfinished changes of calendars
-	stopTime     = 2 * time.Second  // for jobs under way
 )
 
 // A housekeeping is a running gocron scheduler.
 type housekeeping struct {
+	chores
 	scheduler gocron.Scheduler
 	logger    *slog.Logger
 }
 
 // startHousekeeping announces the worker at once, then starts its jobs.
 func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
-	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(stopTime),
+	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(gocronTime),
 		gocron.WithLogger(gocronLogger{w.options.Logger}))
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
@@ -40,6 +40,7 @@ func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}
+	h := &housekeeping{scheduler: scheduler, logger: w.options.Logger}
 	jobs := []struct {
 		name, cron string
 		run        func()
@@ -55,20 +56,16 @@ func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
 		if job.name == "announce" {
 			options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
 		}
-		if _, err := scheduler.NewJob(gocron.CronJob(job.cron, true), gocron.NewTask(job.run), options...); err != nil {
+		if _, err := scheduler.NewJob(gocron.CronJob(job.cron, true), gocron.NewTask(h.guard(job.run)), options...); err != nil {
 			_ = scheduler.Shutdown() // the error below says more
 			return nil, fmt.Errorf("worker: housekeeping job %s: %w", job.name, err)
 		}
 	}
 	scheduler.Start()
-	return &housekeeping{scheduler: scheduler, logger: w.options.Logger}, nil
+	return h, nil
 }
 
-func (h *housekeeping) stop() {
-	if err := h.scheduler.Shutdown(); err != nil {
-		h.logger.Warn("housekeeping did not stop in time", "error", err)
-	}
-}
+func (h *housekeeping) stop() { h.chores.stop(h.scheduler, h.logger) }
 
 // finishCalendars carries out changes of calendars whose writer stopped
 // half-way, since nobody else may come. It asks a store only that answered the

@@ -163,20 +163,5 @@ func (p *inProcess) count() int {
 	return p.running
 }
 
-// wait reports whether everything ended within the limit. What did not is left
-// behind: nothing can kill a goroutine.
-func (p *inProcess) wait(limit time.Duration) bool {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.ended.Wait()
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-ended:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
+// wait reports whether everything ended within the limit.
+func (p *inProcess) wait(limit time.Duration) bool { return waitFor(&p.ended, limit) }
