@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -53,29 +54,30 @@ func (s *session) await(id schedule.ID, firing claim.FiringID, limit time.Durati
 	return result, err
 }
 
-// lookForEnd looks once. The ledger comes first: what ends between the two calls
-// is in the log then.
+// lookForEnd looks once.
 func (s *session) lookForEnd(id schedule.ID, firing claim.FiringID) (awaited, error) {
-	open := true
-	if s.stores.Firings != nil {
-		f, err := s.openFiring(firing)
-		if err != nil {
-			return awaited{}, err
-		}
-		open = f != nil
-	}
-	var runs []claim.RunRecord
-	err := s.within(func(ctx context.Context) (err error) {
-		runs, err = s.stores.Runs.Runs(ctx, id, maxRuns)
-		return err
-	})
+	open, runs, err := s.lookAt(id, firing)
 	if err != nil {
 		return awaited{}, err
 	}
-	for _, r := range runs { // newest first
-		if r.Firing == firing && r.Outcome != claim.OutcomeRetrying {
+	for _, r := range runs {
+		if r.Outcome != claim.OutcomeRetrying {
 			return awaited{ended: true, known: true, outcome: r.Outcome, error: r.Error, duration: r.Duration}, nil
 		}
 	}
-	return awaited{ended: !open}, nil
+	return awaited{ended: open == nil}, nil
+}
+
+// lookAt reads what the ledger holds of a firing, nil when it is not open, and
+// its runs, newest first. The ledger comes first: what ends between the two calls
+// is in the log then.
+func (s *session) lookAt(id schedule.ID, firing claim.FiringID) (open *claim.OpenFiring, runs []claim.RunRecord, err error) {
+	if open, err = s.openFiring(firing); err != nil {
+		return nil, nil, err
+	}
+	err = s.within(func(ctx context.Context) (err error) {
+		runs, err = s.stores.Runs.Runs(ctx, id, maxRuns)
+		return err
+	})
+	return open, slices.DeleteFunc(runs, func(r claim.RunRecord) bool { return r.Firing != firing }), err
 }

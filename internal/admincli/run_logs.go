@@ -1,14 +1,12 @@
 package admincli
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
@@ -31,10 +29,17 @@ its output in its error, which the run log keeps.
 
 Output comes from strangers: what a terminal would obey is shown escaped. With
 -o json it is exact, as output_base64 when it is no UTF-8; --raw writes its bytes
-and nothing else. With --follow the command waits for the end of the firing.`,
-		Example: "  admin run logs cache-warm:1796018822000001:mseed", Args: arguments(1, 1, "FIRING"),
+and nothing else.
+
+With --follow the command prints each thing as it becomes known: where the
+firing waits and why, which worker runs it, that its worker does not answer, how
+each attempt ended, and last the output, which there is none of before the end.
+The exit code is 0 when it succeeded and 8 when it did not; Ctrl-C ends the
+following, not the run. -o jsonl prints one object for each thing; -o json, yaml
+and name, and --raw, print once, at the end.`,
+		Example: "  admin run logs cache-warm:1796018822000001:mseed\n  admin run logs -f cache-warm:1796018822000001:mseed", Args: arguments(1, 1, "FIRING"),
 		RunE: func(_ *cobra.Command, args []string) error { return s.runLogs(f, args[0]) }}
-	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "wait until the firing has ended")
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "print what becomes known until the firing has ended")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "write the bytes of the output and nothing else")
 	return cmd
 }
@@ -53,34 +58,52 @@ type logsJSON struct {
 	OutputBase64 string    `json:"output_base64,omitempty"`
 }
 
+// A logsView is all that is known of the runs of a firing.
+type logsView struct {
+	logsJSON
+	all  []logged // oldest first
+	task *asynq.TaskInfo
+}
+
 func (s *session) runLogs(f *logsFlags, text string) error {
 	firing, e, err := s.firing(text)
 	if err != nil {
 		return err
 	}
 	if f.follow {
-		if _, err := s.await(firing.Schedule, firing.ID(), 0); err != nil {
-			return err
-		}
+		return s.followLogs(f, firing, e)
 	}
-	ended, err := s.lookForEnd(firing.Schedule, firing.ID())
+	return s.showEnded(f, firing, e)
+}
+
+func (s *session) showEnded(f *logsFlags, firing claim.Firing, e schedule.Entry) error {
+	v, err := s.logsOf(firing, e)
 	if err != nil {
 		return err
+	}
+	return s.showLogs(f, v)
+}
+
+// logsOf reads all that is known of the runs of a firing.
+func (s *session) logsOf(firing claim.Firing, e schedule.Entry) (*logsView, error) {
+	ended, err := s.lookForEnd(firing.Schedule, firing.ID())
+	if err != nil {
+		return nil, err
 	}
 	all, err := s.runsOf(e, &runListFlags{limit: maxRuns})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(r logged) bool { return r.Firing != firing.ID() })
 	slices.Reverse(all)
 	task, err := s.finishedTask(e, firing.ID())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(all) == 0 && task == nil && ended.ended {
-		return codedErrorf(exitNotFound, "firing %q left no run and no task: the logs keep the last ones only; see admin run list %s", clip(text, 200), e.Schedule.ID)
+		return nil, codedErrorf(exitNotFound, "firing %q left no run and no task: the logs keep the last ones only; see admin run list %s", clip(string(firing.ID()), 200), e.Schedule.ID)
 	}
-	return s.showLogs(f, s.logsJSON(e, firing, all, task, !ended.ended), all, task)
+	return &logsView{s.logsJSON(e, firing, all, task, !ended.ended), all, task}, nil
 }
 
 func (s *session) logsJSON(e schedule.Entry, firing claim.Firing, all []logged, task *asynq.TaskInfo, open bool) logsJSON {
@@ -96,11 +119,7 @@ func (s *session) logsJSON(e schedule.Entry, firing claim.Firing, all []logged, 
 		return v
 	}
 	v.CompletedAt = iso(task.CompletedAt, in)
-	if text := string(task.Result); utf8.ValidString(text) && text != "" {
-		v.Output = &text
-	} else if text != "" {
-		v.OutputBase64 = base64.StdEncoding.EncodeToString(task.Result)
-	}
+	v.Output, v.OutputBase64 = outputOf(task.Result)
 	return v
 }
 
@@ -129,36 +148,43 @@ func (s *session) finishedTask(e schedule.Entry, id claim.FiringID) (*asynq.Task
 	return nil, nil
 }
 
-func (s *session) showLogs(f *logsFlags, v logsJSON, all []logged, task *asynq.TaskInfo) error {
+func (s *session) showLogs(f *logsFlags, v *logsView) error {
 	if f.raw {
-		if task == nil || len(task.Result) == 0 {
+		if !v.left() {
 			s.note("%s", v.whyNone())
 			return nil
 		}
-		_, err := s.out.Write(task.Result)
+		_, err := s.out.Write(v.task.Result)
 		return err
 	}
-	return s.emit(view{data: v, names: []string{v.FiringID}, table: func(w io.Writer) {
+	return s.emit(view{data: v.logsJSON, names: []string{v.FiringID}, table: func(w io.Writer) {
 		fmt.Fprintln(w, visible(v.FiringID))
 		sheet := &sheet{}
-		for _, r := range all {
+		for _, r := range v.all {
 			name := fmt.Sprintf("attempt %d", r.Attempt)
 			if r.Started.IsZero() {
 				name = "never ran"
 			}
 			sheet.add(name, s.attemptLines(r)...)
 		}
-		if len(all) == 0 {
+		if len(v.all) == 0 {
 			sheet.add("attempts", map[bool]string{true: "none has ended yet", false: "the run log does not hold them any more"}[v.Open])
 		}
 		sheet.write(w)
-		if task == nil || len(task.Result) == 0 {
-			fmt.Fprintln(w, visible(v.whyNone()))
-			return
-		}
-		fmt.Fprintf(w, "output (%s):\n", bytesOf(len(task.Result)))
-		writeOutput(w, string(task.Result))
+		v.writeOutput(w)
 	}})
+}
+
+// left reports whether there is output.
+func (v *logsView) left() bool { return v.task != nil && len(v.task.Result) > 0 }
+
+func (v *logsView) writeOutput(w io.Writer) {
+	if !v.left() {
+		fmt.Fprintln(w, visible(v.whyNone()))
+		return
+	}
+	fmt.Fprintf(w, "output (%s):\n", bytesOf(len(v.task.Result)))
+	writeOutput(w, string(v.task.Result))
 }
 
 // attemptLines tell of one attempt.
@@ -179,7 +205,7 @@ func (s *session) attemptLines(r logged) []string {
 func (v *logsJSON) whyNone() string {
 	switch {
 	case v.Open:
-		return "no output yet: a handler leaves it when it ends; to wait for it: admin run logs -f"
+		return "no output yet: a handler leaves it when it ends; to follow it: admin run logs -f " + shellWord(v.FiringID)
 	case v.Kept:
 		return "no output: the handler left none"
 	case v.lastOutcome() == string(claim.OutcomeCancelled):
