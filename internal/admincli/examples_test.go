@@ -59,6 +59,9 @@ func TestExamplesInHelpWork(t *testing.T) {
 			if strings.Contains(line, "admin wait") {
 				want = exitCondition // no worker of the rig fires anything
 			}
+			if strings.Contains(line, "run logs -f") {
+				want = exitCondition // the run that is followed failed
+			}
 			if strings.Contains(line, "--exit-code") {
 				want = r.run(append(args, "--plan")...).code
 			}
