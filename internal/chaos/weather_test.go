@@ -117,7 +117,7 @@ func (w *weather) hurt(t *testing.T, i int, ended <-chan struct{}) {
 		}
 	default:
 		p.signal(syscall.SIGSTOP)
-		w.note("stop "+p.name, now, now.Add(weatherStill))
+		w.note("stop "+p.name, now, now) // when it wakes its tokens are old
 		go func() {
 			select {
 			case <-time.After(weatherStill):

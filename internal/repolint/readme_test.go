@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,16 +75,55 @@ func TestReadmeSchedulesAreAccepted(t *testing.T) {
 	}
 }
 
+// documents returns every Markdown file of the repository.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(rootDir(t), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			doc, err := filepath.Rel(rootDir(t), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, doc)
+		}
+	}
+	if len(out) < 40 {
+		t.Fatalf("only %d documents were found", len(out))
+	}
+	return out
+}
+
+// anchors returns what links into a text may name, as GitHub makes them of headings.
+func anchors(text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^#{1,6} +(.*)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		out = append(out, "#"+strings.ReplaceAll(plain, " ", "-"))
+	}
+	return out
+}
+
 func TestDocumentsNameWhatExists(t *testing.T) {
 	makefile := readDoc(t, "Makefile")
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[a-z-]+)?\)`)
-	target := regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
+	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
+	target := regexp.MustCompile("(?m)(?:^ *|`)make ([a-z-]+)")
 	program := regexp.MustCompile(`go run (\./[a-z/]+)`)
-	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/OPERATIONS.md", "docs/CONFIGURATION.md"} {
+	for _, doc := range documents(t) {
 		text := readDoc(t, doc)
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(rootDir(t), filepath.Dir(doc), m[1])); err != nil {
+			to := doc
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(doc), m[1])
+			}
+			if _, err := os.Stat(filepath.Join(rootDir(t), to)); err != nil {
 				t.Errorf("%s links to %s, which does not exist", doc, m[1])
+			} else if m[2] != "" && !slices.Contains(anchors(readDoc(t, to)), m[2]) {
+				t.Errorf("%s links to %s, which has no %s", doc, to, m[2])
 			}
 		}
 		for _, m := range target.FindAllStringSubmatch(text, -1) {

@@ -28,7 +28,7 @@ const (
 
 // A Schedule is a durable, named definition: when to fire, which task to push
 // and under which policies. Its JSON form has the names of the schedule file
-// (see docs/CONFIGURATION.md); durations are strings such as "30s" there.
+// (see docs/SCHEDULES.md); durations are strings such as "30s" there.
 type Schedule struct {
 	ID          ID
 	Description string            // free text for people
