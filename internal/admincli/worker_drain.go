@@ -2,7 +2,6 @@ package admincli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -33,7 +32,9 @@ and not ready, until admin worker undrain, or until its process ends: the next
 one of that name works. It hears of it at once, or within 10 s.
 
 With --wait the command ends when the worker runs nothing; the exit code is 8
-when --wait-timeout is over before. The last worker that serves a queue, or that
+when --wait-timeout is over before, and 1 when the worker is gone and did not end
+what it ran: it was killed, it lost Redis, or its time to stop was too short.
+The last worker that serves a queue, or that
 claims schedules, is drained after a question, or with --yes, only.`,
 		Example: "  admin worker drain w1 --reason 'kernel update' --yes", Args: arguments(1, 1, "ID"), ValidArgsFunction: s.completeWorkers,
 		RunE: func(_ *cobra.Command, args []string) error { return s.drainWorker(f, args[0]) }}
@@ -56,10 +57,11 @@ hears of it at once, or within 10 s.`,
 // A drainJSON is what drain and undrain print.
 type drainJSON struct {
 	ID       string   `json:"id"`
-	Action   string   `json:"action"`            // asked, drained, unchanged or undrained
+	Action   string   `json:"action"`            // asked, drained, unchanged or undrained; left or vanished with work that it did not end
 	DryRun   bool     `json:"dry_run,omitempty"` // the action is what would be done
-	State    string   `json:"state"`             // of the worker now
-	Running  int      `json:"running"`           // tasks, periodic tasks and groups that it runs
+	State    string   `json:"state"`             // of the worker now; gone is one that has left
+	Running  int      `json:"running"`           // tasks, periodic tasks and groups that it runs, or did not end
+	Tasks    []string `json:"tasks,omitempty"`   // of one that is gone: those that it ran and that have not ended
 	Unserved []string `json:"unserved"`          // queues that no other worker serves
 	Claims   bool     `json:"last_that_claims"`  // nobody else claims schedules
 }
@@ -105,44 +107,7 @@ func (s *session) drainWorker(f *drainFlags, id string) (err error) {
 	if !f.wait {
 		return s.showDrain(row, "asked "+m.ID+" to drain"+lacks(row)+"; see it with: admin worker get "+shellWord(m.ID))
 	}
-	return s.awaitDrained(f, row)
-}
-
-// awaitDrained waits until the worker runs nothing. One that has left runs
-// nothing either.
-func (s *session) awaitDrained(f *drainFlags, row drainJSON) error {
-	left := false
-	err := s.repeat(f.until, awaitPoll, func() (bool, error) {
-		members, err := s.members()
-		if err != nil {
-			return false, err
-		}
-		at := slices.IndexFunc(members, func(m claim.Member) bool { return m.ID == row.ID })
-		if left = at < 0; left {
-			row.State, row.Running = "gone", 0
-			return true, nil
-		}
-		row.State, row.Running = workerState(members[at]), members[at].Running
-		return members[at].State == claim.MemberDrained, nil
-	})
-	if errors.Is(err, errInterrupted) {
-		s.warn("interrupted; %s goes on draining: admin worker undrain takes it back", row.ID)
-	}
-	if err != nil {
-		return err
-	}
-	switch {
-	case left:
-		row.Action = "drained"
-		return s.showDrain(row, row.ID+" has left the fleet")
-	case row.State == string(claim.MemberDrained):
-		row.Action = "drained"
-		return s.showDrain(row, row.ID+" has drained: it runs nothing and takes nothing"+lacks(row))
-	}
-	if err := s.showDrain(row, "not met: "+row.ID+" "+notDrained(row)); err != nil {
-		return err
-	}
-	return silentCode(exitCondition)
+	return s.awaitDrained(f, row, m)
 }
 
 // notDrained says what a worker does that has not drained in time.
