@@ -41,7 +41,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		spoil func(*Facts)
 	}{
 		"evicts":            {"eviction", Error, func(f *Facts) { f.Nodes[0].Config["maxmemory-policy"] = "volatile-lru" }},
-		"full":              {"memory", Warning, func(f *Facts) { f.Nodes[0].Config["maxmemory"] = "1" }},
+		"full":              {"memory", Error, func(f *Facts) { f.Nodes[0].Config["maxmemory"] = "1" }},
+		"nearly full":       {"memory", Warning, func(f *Facts) { f.Nodes[0].Info["used_memory"], f.Nodes[0].Config["maxmemory"] = "99", "100" }},
 		"snapshots":         {"persistence", Warning, func(f *Facts) { f.Nodes[0].Config["appendonly"] = "no" }},
 		"disk full":         {"persistence", Error, func(f *Facts) { f.Nodes[0].Info["aof_last_write_status"] = "err" }},
 		"fsync off":         {"persistence", Error, func(f *Facts) { f.Nodes[0].Config["appendfsync"], f.Production = "no", true }},

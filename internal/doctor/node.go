@@ -97,7 +97,11 @@ func memory(n Node) Finding {
 		return Finding{Check: "memory", Level: OK, Seen: fmt.Sprintf("%d MiB used, no limit", used>>20)}
 	}
 	finding := Finding{Check: "memory", Level: OK, Seen: fmt.Sprintf("%d of %d MiB used", used>>20, limit>>20)}
-	if used*100 > limit*memoryWarning {
+	policy, _ := n.setting("maxmemory-policy", "maxmemory_policy")
+	switch {
+	case used >= limit && policy == "noeviction":
+		finding.Level, finding.Do = Error, "raise maxmemory or free memory: it is full, every write is refused and nothing fires"
+	case used*100 > limit*memoryWarning:
 		finding.Level, finding.Do = Warning, "raise maxmemory: when it is reached, every write is refused and nothing fires"
 	}
 	return finding
