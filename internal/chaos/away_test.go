@@ -120,11 +120,13 @@ func (f *fleet) noViolations(t *testing.T) {
 // effect, none has two but those that ran after the backup, and every token is
 // larger than all before.
 func TestARestoredFleetGoesOn(t *testing.T) {
-	for name, beside := range map[string]bool{"stopped": false, "beside workers": true} {
+	for _, name := range []string{"stopped", "beside workers", "one stands still"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			beside := name != "stopped"
 			f := newFleet(t, redistest.ServerOptions{})
-			workers := []*process{f.worker(t, "one", quickTakeOver), f.worker(t, "two", quickTakeOver)}
+			still := f.worker(t, "one", quickTakeOver)
+			workers := []*process{still, f.worker(t, "two", quickTakeOver)}
 			mustAdmin(t, f.env, f.file(30), "apply", "-f", "-")
 			first := f.firstTimes(t)
 			start, file := time.Now(), filepath.Join(t.TempDir(), "backup")
@@ -144,6 +146,10 @@ func TestARestoredFleetGoesOn(t *testing.T) {
 			mustAdmin(t, f.env, "", "backup", "create", file)
 			if beside {
 				at(taken, 4*time.Second)
+				if name == "one stands still" { // and wakes up in a world that was restored meanwhile
+					still.signal(syscall.SIGSTOP)
+					workers = workers[1:]
+				}
 				end(syscall.SIGKILL)
 			}
 			before := f.largestToken(t, first)
@@ -152,6 +158,8 @@ func TestARestoredFleetGoesOn(t *testing.T) {
 			restored := time.Now()
 			f.worker(t, "three", quickTakeOver)
 			f.worker(t, "four", quickTakeOver)
+			at(restored, 5*time.Second)
+			still.signal(syscall.SIGCONT)
 			at(restored, 15*time.Second)
 			mustAdmin(t, f.env, "", "schedule", "pause", "-l", "suite=chaos")
 			if !eventually(t, time.Now().Add(fleetSettled), func() bool { return f.stats(t).Open == 0 }) {
