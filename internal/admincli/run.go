@@ -21,7 +21,7 @@ import (
 func Run(ctx context.Context, env Env, args []string) (code int) {
 	env.Stdin = &interruptible{ctx: ctx, r: env.Stdin}
 	s := &session{env: env, ctx: ctx, args: args}
-	s.out, s.err = &stickyWriter{w: env.Stdout}, env.Stderr
+	s.out, s.err = &stickyWriter{w: env.Stdout, columns: s.columns()}, env.Stderr
 	defer func() {
 		if fault := recover(); fault != nil {
 			fmt.Fprintf(env.Stderr, "error: internal fault: %s: please report it with the command line\n", visible(clip(fmt.Sprint(fault), 200)))
@@ -47,8 +47,18 @@ func Run(ctx context.Context, env Env, args []string) (code int) {
 
 // A stickyWriter keeps the first error, so that writers need not look.
 type stickyWriter struct {
-	w   io.Writer
-	err error
+	w       io.Writer
+	err     error
+	columns int // of the terminal behind it; 0: there is none, or nobody knows
+}
+
+// columns is how wide the terminal of standard output is, 0 for no terminal.
+func (s *session) columns() int {
+	if !s.env.Terminal.Stdout || s.env.Terminal.Size == nil {
+		return 0
+	}
+	columns, _ := s.env.Terminal.Size()
+	return columns
 }
 
 func (s *stickyWriter) Write(p []byte) (int, error) {

@@ -74,11 +74,18 @@ func (s *session) listRuns(f *runListFlags, args []string) error {
 		views, v.names = append(views, s.scheduleRun(r)), append(v.names, string(r.Firing))
 	}
 	v.data = views
-	v.table = func(w io.Writer) { s.showLogged(w, all) }
+	v.table = func(w io.Writer) { s.showLogged(w, all, false) }
+	v.wide = func(w io.Writer) { s.showLogged(w, all, true) }
 	if len(all) == 0 {
 		s.note("no run matches")
 	}
-	return s.emit(v)
+	if err := s.emit(v); err != nil {
+		return err
+	}
+	if len(all) > 0 && s.flags.format == formatTable {
+		s.note("-o wide has the firings that admin run logs, get, retry and cancel want")
+	}
+	return nil
 }
 
 // ran returns the schedules whose newest runs may be among the newest of all.
@@ -149,18 +156,27 @@ func (s *session) scheduleRun(r logged) scheduleRunJSON {
 		EndedAt: iso(r.Ended, in), DurationMS: r.Duration.Milliseconds(), Worker: r.Worker, Error: r.Error}}
 }
 
-func (s *session) showLogged(w io.Writer, all []logged) {
+// showLogged shows runs, with the firings when it is wide.
+func (s *session) showLogged(w io.Writer, all []logged, wide bool) {
 	if len(all) == 0 {
 		return
 	}
-	t := newTable("SCHEDULE", "SCHEDULED", "OUTCOME", "ATTEMPT", "ENDED", "TOOK", "WORKER", "ERROR")
+	header := []string{"SCHEDULE", "SCHEDULED", "OUTCOME", "ATTEMPT", "ENDED", "TOOK", "WORKER", "ERROR"}
+	if wide {
+		header[0] = "FIRING"
+	}
+	t := newTable(header...)
 	for _, r := range all {
 		zone := s.location(s.read(r.entry.Schedule).zone)
 		scheduled := "manual"
 		if firing, err := claim.ParseFiringID(string(r.Firing)); err == nil && !firing.ScheduledAt.IsZero() {
 			scheduled = stamp(firing.ScheduledAt, zone)
 		}
-		t.addCells(cell{text: string(r.entry.Schedule.ID)}, cell{text: scheduled}, outcomeCell(r.Outcome), cell{text: fmt.Sprint(r.Attempt)},
+		name := string(r.entry.Schedule.ID)
+		if wide {
+			name = string(r.Firing)
+		}
+		t.addCells(cell{text: name}, cell{text: scheduled}, outcomeCell(r.Outcome), cell{text: fmt.Sprint(r.Attempt)},
 			cell{text: when(r.Ended, s.env.Now(), zone)}, cell{text: fine(max(0, r.Duration))}, cell{text: r.Worker}, cell{text: r.Error})
 	}
 	t.flush(w, s.painted(s.env.Terminal.Stdout))
@@ -202,6 +218,9 @@ type openJSON struct {
 func (s *session) firing(text string) (claim.Firing, schedule.Entry, error) {
 	firing, err := claim.ParseFiringID(text)
 	if err != nil {
+		if id := schedule.ID(text); id.Validate() == nil {
+			err = withHint(err, "for those of a schedule of that name: admin run list "+text+" -o wide")
+		}
 		return firing, schedule.Entry{}, err
 	}
 	entries, err := s.named([]string{string(firing.Schedule)})

@@ -19,6 +19,7 @@ type table struct {
 	widths []int
 	rows   [][]cell
 	begun  bool
+	folds  [][]int // columns of each line of a row that the terminal is too narrow for; nil: one line
 }
 
 // A cell is a text and how it is painted.
@@ -57,10 +58,17 @@ func (t *table) flush(w io.Writer, painted bool) {
 	if !t.begun {
 		t.measure(rows)
 		t.begun = true
+		if out, ok := w.(*stickyWriter); ok && out.columns > 0 {
+			t.fold(out.columns)
+		}
 	}
 	var b strings.Builder
 	for _, row := range rows {
-		writeRow(&b, row, t.widths, painted)
+		if t.folds == nil {
+			writeRow(&b, row, t.widths, painted)
+			continue
+		}
+		t.writeFolded(&b, row, painted)
 	}
 	_, _ = io.WriteString(w, b.String()) // the writer keeps its own error
 	t.rows = nil
@@ -92,6 +100,67 @@ func writeRow(b *strings.Builder, row []cell, widths []int, painted bool) {
 		}
 	}
 	b.WriteByte('\n')
+}
+
+// Of a table that is wider than the terminal, each row takes several lines, which
+// begin indented: a terminal that wraps puts columns where no eye finds them.
+const (
+	foldIndent = "  "
+	// foldCell bounds a cell between the first column, which names the row, and
+	// the last, which is moved to a line of its own rather than cut below it.
+	foldCell = 40
+)
+
+// fold lays the columns out for a terminal of so many.
+func (t *table) fold(columns int) {
+	total := len(columnGap) * (len(t.widths) - 1)
+	for _, w := range t.widths {
+		total += w
+	}
+	if total <= columns || columns < foldCell {
+		return
+	}
+	var line []int
+	used, last := 0, len(t.widths)-1
+	for i, w := range t.widths {
+		if i > 0 && i < last {
+			w = min(w, foldCell)
+		}
+		need, gap := w, len(columnGap)
+		if i == last {
+			need = min(w, foldCell)
+		}
+		if len(line) == 0 {
+			gap = 0
+		} else if used+gap+need > columns {
+			t.folds, line, used, gap = append(t.folds, line), nil, len(foldIndent), 0
+		}
+		t.widths[i] = min(w, columns-used-gap)
+		line, used = append(line, i), used+gap+t.widths[i]
+	}
+	t.folds = append(t.folds, line)
+}
+
+// writeFolded writes the lines of a row that hold anything.
+func (t *table) writeFolded(b *strings.Builder, row []cell, painted bool) {
+	for n, line := range t.folds {
+		var cells []cell
+		var widths []int
+		empty := true
+		for _, i := range line {
+			if i < len(row) {
+				cells, widths = append(cells, cell{clip(row[i].text, t.widths[i]), row[i].color}), append(widths, t.widths[i])
+				empty = empty && row[i].text == ""
+			}
+		}
+		if empty {
+			continue
+		}
+		if n > 0 {
+			b.WriteString(foldIndent)
+		}
+		writeRow(b, cells, widths, painted)
+	}
 }
 
 // A color is an SGR parameter; "" leaves text as it is.

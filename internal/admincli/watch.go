@@ -99,7 +99,7 @@ func (w *watching) round(show func() error) error {
 	s := w.s
 	data, notes := &bytes.Buffer{}, &bytes.Buffer{}
 	out, errs := s.out, s.err
-	s.out, s.err = &stickyWriter{w: data}, notes
+	s.out, s.err = &stickyWriter{w: data, columns: s.columns()}, notes
 	s.calendars = nil // they may have changed
 	err := show()
 	s.out, s.err = out, errs
