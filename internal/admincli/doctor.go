@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/belfryhq/belfry/internal/doctor"
@@ -23,13 +24,14 @@ func newDoctor(s *session) *cobra.Command {
 		Long: `Examine the server (version, eviction policy, persistence, memory, clock,
 scripts), the workers (alive, time zone data, versions, queues and types that
 nobody serves) and what is stored (unusable, overdue and failing schedules,
-retention and catch-up, broken invariants). Each finding says what to do. What a
+retention and catch-up, tokens that are ahead of the clock, broken invariants). Each finding says what to do. What a
 server denies, such as CONFIG, is "unknown". It reads everything, so it takes as
 long as there are schedules.
 
 --fix repairs what harms nobody: the eviction policy while there is no memory
-limit, queues that asynq's list lacks, entries of queues whose task has no record, and indexes, lists and counters that
-disagree with the records. Workers may go on meanwhile; they do the same, slowly. --production is stricter: an embedded
+limit, queues that asynq's list lacks, entries of queues whose task has no record, indexes, lists and counters that
+disagree with the records, and what stands in the ledger and is no firing. Workers may go on meanwhile; they do the same,
+slowly. Keys of the wrong type, which stop their shard, are renamed to KEY:aside:TIME by --fix alone. --production is stricter: an embedded
 store, missing persistence and vulnerable versions are errors.
 
 Exit codes: 0 nothing to worry about, 8 there are errors, 7 store unreachable.`,
@@ -169,9 +171,11 @@ func (s *session) facts(production bool) (doctor.Facts, error) {
 			return err
 		},
 	}
-	for _, step := range steps {
-		if err := s.within(step); err != nil {
+	for i, step := range steps {
+		if err := s.within(step); err != nil && (i < 2 || s.hidesAll(err)) {
 			return f, err
+		} else if err != nil {
+			f.Unread = append(f.Unread, err)
 		}
 	}
 	if f.ScriptErr != nil {
@@ -187,26 +191,47 @@ func (s *session) within(step func(context.Context) error) error {
 	return step(ctx)
 }
 
+// hidesAll reports whether nothing else can be read after err. What one shard
+// or one key refuses must not hide what is wrong with all others.
+func (s *session) hidesAll(err error) bool {
+	var refused redis.Error
+	return !errors.As(err, &refused) || s.interrupted() || isUnreachable(err) || isUnauthorised(err) || notLoggedIn(err)
+}
+
 // storedFacts are those that cost by what exists.
 func (s *session) storedFacts(f *doctor.Facts) error {
-	err := s.within(func(ctx context.Context) (err error) {
-		f.Members, err = s.stores.Roster.Members(ctx, workerMaxAge)
-		return err
-	})
-	if err != nil {
-		return err
+	steps := []func() error{
+		func() error {
+			return s.within(func(ctx context.Context) (err error) {
+				f.Members, err = s.stores.Roster.Members(ctx, workerMaxAge)
+				return err
+			})
+		},
+		func() error {
+			return s.pages(schedule.ListOptions{}, func(page []schedule.Entry) (bool, error) {
+				for _, e := range page {
+					f.Schedules.Add(e, f.Stats.Now, f.AuditAfter)
+				}
+				return true, nil
+			})
+		},
+		func() (err error) {
+			f.Queues, err = s.queueFacts(f.Schedules.Queues)
+			return err
+		},
+		func() error {
+			return s.within(func(ctx context.Context) (err error) {
+				f.Tokens, err = s.stores.Server.Tokens(ctx)
+				return err
+			})
+		},
 	}
-	err = s.pages(schedule.ListOptions{}, func(page []schedule.Entry) (bool, error) {
-		for _, e := range page {
-			f.Schedules.Add(e, f.Stats.Now, f.AuditAfter)
+	for _, step := range steps {
+		if err := step(); err != nil && s.hidesAll(err) {
+			return err
+		} else if err != nil {
+			f.Unread = append(f.Unread, err)
 		}
-		return true, nil
-	})
-	if err != nil {
-		return err
-	}
-	if f.Queues, err = s.queueFacts(f.Schedules.Queues); err != nil {
-		return err
 	}
 	return s.within(func(ctx context.Context) error {
 		f.Violations, f.CheckErr = s.stores.Server.Check(ctx)

@@ -23,6 +23,8 @@ type Server interface {
 	Script(ctx context.Context) error
 	// Check returns broken invariants of what is stored, as sentences.
 	Check(ctx context.Context) ([]string, error)
+	// Tokens names shards whose tokens are far ahead of the store's clock.
+	Tokens(ctx context.Context) ([]doctor.TokenAhead, error)
 	// Queue looks at the keys of one queue of asynq, without asynq's scripts.
 	Queue(ctx context.Context, name string) (doctor.RawQueue, error)
 	// Fix repairs one finding; about is its argument.

@@ -50,6 +50,8 @@ func (s scene) Check(context.Context) ([]string, error) {
 	return nil, nil
 }
 
+func (s scene) Tokens(context.Context) ([]doctor.TokenAhead, error) { return nil, nil }
+
 func (s scene) Queue(_ context.Context, name string) (doctor.RawQueue, error) {
 	info, err := s.r.stores.Tasks.GetQueueInfo(name)
 	if err != nil {

@@ -45,6 +45,19 @@ func (r *redisServer) Check(ctx context.Context) ([]string, error) {
 	return texts, nil
 }
 
+// Tokens names shards whose tokens are far ahead of the store's clock.
+func (r *redisServer) Tokens(ctx context.Context) ([]doctor.TokenAhead, error) {
+	found, err := r.store.TokensAhead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]doctor.TokenAhead, len(found))
+	for i, t := range found {
+		all[i] = doctor.TokenAhead{Shard: t.Shard, Token: int64(t.Token), At: t.At, Ahead: t.Ahead, Left: t.Left}
+	}
+	return all, nil
+}
+
 // Queue looks at the keys of a queue.
 func (r *redisServer) Queue(ctx context.Context, name string) (doctor.RawQueue, error) {
 	return doctor.ReadQueue(ctx, r.client, name, time.Now())

@@ -68,10 +68,23 @@ type Facts struct {
 	Queues     map[string]Queue
 	Violations []string // broken invariants
 	CheckErr   error    // why they could not be looked for
+	// Unread says why something that is stored could not be read: the facts that
+	// come from it are missing.
+	Unread []error
+	Tokens []TokenAhead // shards whose tokens the clock does not explain
 	// AuditAfter is how long a firing stays unlooked at, as this environment
 	// says; 0 is the default of 15 s.
 	AuditAfter time.Duration
 	Schedules  Schedules
+}
+
+// A TokenAhead is a shard whose tokens are far ahead of the store's clock.
+type TokenAhead struct {
+	Shard int
+	Token int64
+	At    time.Time     // when a right clock would have granted it
+	Ahead time.Duration // how far that is ahead
+	Left  int64         // how many more can be granted
 }
 
 // A Queue is what is known of one of asynq's queues.
@@ -94,6 +107,8 @@ func Examine(f Facts) []Finding {
 	all = append(all, fleet(f)...)
 	all = append(all, queues(f)...)
 	all = append(all, schedules(f)...)
+	all = append(all, tokens(f)...)
+	all = append(all, unread(f)...)
 	return append(all, invariants(f)...)
 }
 

@@ -53,10 +53,9 @@ func (s *Store) checkShard(ctx context.Context, shard, shards int, keys []string
 	var suspect map[string]Violation
 	for look := range checkLooks {
 		c := &checker{shard: shard, shards: shards, violations: map[string]Violation{}}
-		if err := c.load(ctx, s.client, keys); err != nil {
+		if err := s.look(ctx, c, keys); err != nil {
 			return nil, err
 		}
-		c.check()
 		if look > 0 {
 			maps.DeleteFunc(c.violations, func(about string, _ Violation) bool { _, before := suspect[about]; return !before })
 		}

@@ -16,8 +16,14 @@ import (
 // namespace. Stop, and upgrade; retrying cannot succeed.
 var ErrNewerFormat = errors.New("redisstore: stored format is newer")
 
-// wrap adds what was being done.
-func wrap(doing string, err error) error { return fmt.Errorf("redisstore: %s: %w", doing, err) }
+// wrap adds what was being done. Redis does not say which key has the wrong
+// type.
+func wrap(doing string, err error) error {
+	if isWrongType(err) {
+		return fmt.Errorf("redisstore: %s: a key is not of the type that it must be, admin doctor names it: %w", doing, err)
+	}
+	return fmt.Errorf("redisstore: %s: %w", doing, err)
+}
 
 // An abortCause is why a transaction was not carried out, as Redis says it.
 type abortCause string

@@ -170,8 +170,7 @@ func (r *Repair) recountSchedules(ctx context.Context, l *layout) (RepairStep, e
 		step.Repaired = append(step.Repaired, Repaired{Name: answer.text(i), Key: "meta"})
 	}
 	if answer.number(0) == 1 {
-		r.shard, r.part, r.newest = (r.shard+1)%len(l.keys), 0, 0
-		step.Done = r.shard == r.first
+		step.Done = r.leave(l)
 	}
 	return step, answer.err
 }

@@ -88,7 +88,9 @@ func (s *Store) NewRepair(options RepairOptions) (*Repair, error) {
 	return &Repair{store: s, limit: options.Limit, first: max(0, options.Shard), suspects: map[string]bool{}}, nil
 }
 
-// RepairAll repairs everything and returns what was wrong. It goes through all
+// RepairAll repairs everything and returns what was wrong. Keys of the wrong
+// type, which hold nothing that can be read, it renames first; a Repair leaves
+// that to somebody who asked for it. It goes through all
 // twice at most, because a schedule that changes while it is counted is counted
 // again.
 func (s *Store) RepairAll(ctx context.Context) ([]Repaired, error) {
@@ -96,7 +98,14 @@ func (s *Store) RepairAll(ctx context.Context) ([]Repaired, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Repaired
+	l, err := s.peek(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.putAside(ctx, l)
+	if err != nil {
+		return all, err
+	}
 	for range 2 {
 		found := len(all)
 		for done := false; !done; {
@@ -148,12 +157,29 @@ var parts = []part{
 }
 
 // Step goes on with the repair. After an error it may be called again: the same
-// step is repeated.
+// step is repeated, but a shard with a key of the wrong type is left, so that
+// it keeps no other from its repair.
 func (r *Repair) Step(ctx context.Context) (RepairStep, error) {
 	l, err := r.store.peek(ctx)
 	if err != nil {
 		return RepairStep{}, err
 	}
+	step, err := r.step(ctx, l)
+	if isWrongType(err) {
+		step.Done = r.leave(l)
+	}
+	return step, err
+}
+
+// leave goes to the next shard and reports whether that ends the round.
+func (r *Repair) leave(l *layout) bool {
+	r.shard, r.part, r.newest = (r.shard+1)%len(l.keys), 0, 0
+	r.cursor, r.name, r.counted, r.pending = 0, "", "", nil
+	clear(r.suspects)
+	return r.shard == r.first
+}
+
+func (r *Repair) step(ctx context.Context, l *layout) (RepairStep, error) {
 	if !r.started {
 		r.started, r.shard = true, r.first%len(l.keys)
 		r.first = r.shard

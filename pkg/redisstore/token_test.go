@@ -102,3 +102,70 @@ func TestATokenIsNeverLowered(t *testing.T) {
 		b.put(every10("a"))
 	})
 }
+
+// Tokens that the clock does not explain are named, and neither broken nor
+// lowered: claims, runs and IDs go on until the last token there can be.
+func TestTokensAheadOfTheClockAreNamedAndKept(t *testing.T) {
+	const last = int64(1<<53 - 1)
+	each(t, func(t *testing.T, b *bench) {
+		defer b.wipe()
+		b.put(every10("a"))
+		if found, err := b.TokensAhead(t.Context()); err != nil || len(found) != 0 {
+			t.Fatalf("TokensAhead of a right clock = %+v, %v", found, err)
+		}
+		meta := b.key("a", "meta")
+		for _, ahead := range []time.Duration{23 * time.Hour, 25 * time.Hour, 100 * 365 * 24 * time.Hour} {
+			at := b.clock.Now().Add(ahead)
+			b.client.HSet(t.Context(), meta, "token", at.UnixMicro())
+			found, err := b.TokensAhead(t.Context())
+			if ahead < 24*time.Hour {
+				if err != nil || len(found) != 0 {
+					t.Errorf("TokensAhead %s ahead = %+v, %v; want nothing", ahead, found, err)
+				}
+				continue
+			}
+			if err != nil || len(found) != 1 || found[0].Token != claim.Token(at.UnixMicro()) || !found[0].At.Equal(at) ||
+				found[0].Ahead != ahead || found[0].Left != last-at.UnixMicro() {
+				t.Errorf("TokensAhead %s ahead = %+v, %v", ahead, found, err)
+			}
+			b.check()
+		}
+		created := b.put(every10("late"))
+		if found, err := b.RepairAll(t.Context()); err != nil || len(found) != 0 {
+			t.Errorf("RepairAll = %v, %v; want nothing", found, err)
+		}
+		b.client.HSet(t.Context(), meta, "token", last-2)
+		b.clock.Add(10 * time.Second)
+		var tokens []claim.Token
+		for _, c := range b.claimAll() {
+			if c.Schedule == "a" {
+				tokens = append(tokens, c.Token)
+				b.complete(c, claim.DecideEnqueued, c.ScheduledAt.Add(10*time.Second))
+				tokens = append(tokens, b.begin(c.Firing(), "one").Token)
+			}
+		}
+		if !slices.Equal(tokens, []claim.Token{claim.Token(last - 1), claim.Token(last)}) {
+			t.Errorf("granted %v, want the last two", tokens)
+		}
+		if _, err := claim.ParseFiringID(string(claim.ManualFiring("late", created.Generation, "r"))); err != nil {
+			t.Errorf("a firing of a schedule with such a generation: %v", err)
+		}
+		found, err := b.TokensAhead(t.Context())
+		if err != nil || len(found) != 1 || found[0].Left != 0 {
+			t.Errorf("TokensAhead at the end = %+v, %v; want none left", found, err)
+		}
+		if _, err := b.Put(t.Context(), every10("a"), schedule.PutOptions{}); err != nil {
+			t.Errorf("Put of what is there: %v", err)
+		}
+		for shard := range 3 {
+			if b.shardKey(shard, "meta") != meta {
+				continue
+			}
+			b.clock.Add(10 * time.Second)
+			_, err := b.ClaimDue(t.Context(), claim.ClaimRequest{Shard: shard, Owner: "w", Limit: 10, TTL: time.Second, AuditAfter: time.Second})
+			if err == nil || !strings.Contains(err.Error(), "lets no token follow; doctor says what to do") {
+				t.Errorf("ClaimDue with no token left = %v", err)
+			}
+		}
+	})
+}

@@ -40,12 +40,11 @@ func (m *mender) work(ctx context.Context) ([]redisstore.Repaired, error) {
 	for n := 0; n < mendSteps && time.Since(began) < mendTime; n++ {
 		step, err := m.repair.Step(ctx)
 		all = append(all, step.Repaired...)
-		if err != nil {
-			return all, err
-		}
 		if step.Done {
 			m.rested = time.Now()
-			break
+		}
+		if err != nil || step.Done {
+			return all, err
 		}
 	}
 	return all, nil
