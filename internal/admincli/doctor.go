@@ -58,7 +58,7 @@ func (s *session) doctor(f *doctorFlags) error {
 	}
 	findings := doctor.Examine(facts)
 	if f.fix {
-		s.fix(findings)
+		findings = append(findings, s.fix(findings)...)
 	}
 	worst := doctor.Worst(findings)
 	v := view{data: doctorJSON{worst, findings}, table: func(w io.Writer) { s.showFindings(w, findings) }}
@@ -77,8 +77,8 @@ func (s *session) doctor(f *doctorFlags) error {
 	return nil
 }
 
-// fix repairs findings and marks them.
-func (s *session) fix(findings []doctor.Finding) {
+// fix repairs findings and marks them. It returns what came to light only then.
+func (s *session) fix(findings []doctor.Finding) []doctor.Finding {
 	var broken []*doctor.Finding
 	for i := range findings {
 		one := &findings[i]
@@ -98,14 +98,16 @@ func (s *session) fix(findings []doctor.Finding) {
 		}
 		one.Fixed = true
 	}
-	if len(broken) > 0 {
-		s.fixIndexes(broken)
+	if len(broken) == 0 {
+		return nil
 	}
+	return s.fixIndexes(broken)
 }
 
 // fixIndexes repairs all indexes and marks what is not found any more. It takes
-// as long as there are schedules, in steps that are short each.
-func (s *session) fixIndexes(broken []*doctor.Finding) {
+// as long as there are schedules, in steps that are short each. It returns what
+// is wrong and was hidden before.
+func (s *session) fixIndexes(broken []*doctor.Finding) []doctor.Finding {
 	err := s.stores.Server.Fix(s.ctx, doctor.FixIndexes, "")
 	var left []string
 	if err == nil {
@@ -113,11 +115,24 @@ func (s *session) fixIndexes(broken []*doctor.Finding) {
 	}
 	if err != nil {
 		s.warn("indexes could not be repaired: %s", describe(err, s.address))
-		return
+		return nil
 	}
+	summarised := false
 	for _, one := range broken {
 		one.Fixed = !slices.Contains(left, one.Seen) && (len(left) == 0 || !one.Summary)
+		if one.Check == doctor.CheckReading {
+			one.Fixed = !slices.ContainsFunc(left, doctor.HidesShard)
+		} else {
+			summarised = summarised || one.Summary
+		}
 	}
+	if summarised {
+		return nil // what is left may be among those that were not told one by one
+	}
+	left = slices.DeleteFunc(left, func(text string) bool {
+		return slices.ContainsFunc(broken, func(one *doctor.Finding) bool { return one.Seen == text })
+	})
+	return doctor.Broken(left)
 }
 
 var levelCells = map[doctor.Level]cell{

@@ -167,17 +167,33 @@ func invariants(f Facts) []Finding {
 	if f.CheckErr != nil {
 		return []Finding{{Check: "invariants", Level: Unknown, Seen: "not everything could be read: " + f.CheckErr.Error(), Do: "allow HSCAN and ZRANGE for this user, or raise --timeout"}}
 	}
-	var all []Finding
-	for i, v := range f.Violations {
-		if i == maxViolations {
-			all = append(all, Finding{Check: "invariants", Level: Error, Seen: fmt.Sprintf("and %d more", len(f.Violations)-i), Do: "as above", Fix: FixIndexes, Summary: true})
-			break
-		}
-		all = append(all, Finding{Check: "invariants", Level: Error, Seen: v, Fix: FixIndexes,
-			Do: "workers repair it within a minute or so, doctor --fix at once; if it stays, make a backup and report it"})
-	}
+	all := Broken(f.Violations)
 	if len(all) == 0 {
 		all = []Finding{{Check: "invariants", Level: OK, Seen: "index, ledger, verdicts and counters agree"}}
+	}
+	return all
+}
+
+// hidesShard is in the sentence about a key that stops every script of a shard.
+const hidesShard = " puts it aside"
+
+// HidesShard reports whether a violation keeps a whole shard from being read.
+func HidesShard(violation string) bool { return strings.Contains(violation, hidesShard) }
+
+// Broken are the findings for violations of the invariants, a summary instead
+// of those that are too many.
+func Broken(violations []string) []Finding {
+	var all []Finding
+	for i, v := range violations {
+		do := "workers repair it within a minute or so, doctor --fix at once; if it stays, make a backup and report it"
+		if HidesShard(v) {
+			do = "doctor --fix renames it and repairs what follows from the records; if it held records (def, st), admin apply puts the schedules again"
+		}
+		if i == maxViolations {
+			all = append(all, Finding{Check: "invariants", Level: Error, Seen: fmt.Sprintf("and %d more", len(violations)-i), Do: "as above", Fix: FixIndexes, Summary: true})
+			break
+		}
+		all = append(all, Finding{Check: "invariants", Level: Error, Seen: v, Fix: FixIndexes, Do: do})
 	}
 	return all
 }

@@ -30,11 +30,14 @@ func tokens(f Facts) []Finding {
 	return all
 }
 
+// CheckReading is the check of what could not be read.
+const CheckReading = "reading"
+
 // unread are errors: a repair of the indexes puts aside what hides the rest.
 func unread(f Facts) []Finding {
 	var all []Finding
 	for _, err := range f.Unread {
-		all = append(all, Finding{Check: "reading", Level: Error, Seen: err.Error(), Fix: FixIndexes, Summary: true,
+		all = append(all, Finding{Check: CheckReading, Level: Error, Seen: err.Error(), Fix: FixIndexes, Summary: true,
 			Do: "see the invariants below: a key of the wrong type hides its whole shard until doctor --fix puts it aside"})
 	}
 	return all

@@ -214,7 +214,11 @@ func (s *Store) run(ctx context.Context, doing string, script *redis.Script, key
 
 // runShard is run with the keys of a shard and the clock.
 func (s *Store) runShard(ctx context.Context, doing string, script *redis.Script, l *layout, shard int, args ...any) (reply, error) {
-	return s.run(ctx, doing, script, l.keys[shard], s.clock(args...)...)
+	answer, err := s.run(ctx, doing, script, l.keys[shard], s.clock(args...)...)
+	if isWrongType(err) {
+		err = fmt.Errorf("%w (shard %02d)", err, shard)
+	}
+	return answer, err
 }
 
 // withRunLog adds the run log of a schedule to the keys of its shard.
