@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/belfryhq/belfry/internal/memstore"
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -237,4 +239,23 @@ type emptyRuns struct{ RunLog }
 func (e emptyRuns) Runs(ctx context.Context, id schedule.ID, limit int) ([]claim.RunRecord, error) {
 	_, err := e.RunLog.Runs(ctx, id, limit)
 	return nil, err
+}
+
+// The task of a firing that was enqueued anew is the newest one, not that of the
+// worker that died; logs say where an open firing stands.
+func TestAFiringThatWasEnqueuedAnew(t *testing.T) {
+	r := newRig(t)
+	a := act(t, r)
+	a.begin("w1")()
+	tasks := newCannedTasks(r)
+	for n, state := range []asynq.TaskState{asynq.TaskStateRetry, asynq.TaskStateActive} {
+		tasks.tasks = append(tasks.tasks, &asynq.TaskInfo{ID: a.firing.TaskID(n), Queue: "default", Type: "log", State: state})
+	}
+	r.stores.Tasks = tasks
+	if got := r.must("run", "get", string(a.firing)).stdout; !strings.Contains(got, "active in queue default") {
+		t.Errorf("run get: %s", got)
+	}
+	if got := r.must("run", "logs", string(a.firing)).stdout; !strings.Contains(got, "running, attempt 1 on w1") {
+		t.Errorf("run logs: %s", got)
+	}
 }

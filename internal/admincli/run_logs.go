@@ -63,6 +63,7 @@ type logsView struct {
 	logsJSON
 	all  []logged // oldest first
 	task *asynq.TaskInfo
+	open *claim.OpenFiring // nil: it is not open
 }
 
 func (s *session) runLogs(f *logsFlags, text string) error {
@@ -86,7 +87,7 @@ func (s *session) showEnded(f *logsFlags, firing claim.Firing, e schedule.Entry)
 
 // logsOf reads all that is known of the runs of a firing.
 func (s *session) logsOf(firing claim.Firing, e schedule.Entry) (*logsView, error) {
-	ended, err := s.lookForEnd(firing.Schedule, firing.ID())
+	open, err := s.openFiring(firing.ID())
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +97,17 @@ func (s *session) logsOf(firing claim.Firing, e schedule.Entry) (*logsView, erro
 	}
 	all = slices.DeleteFunc(all, func(r logged) bool { return r.Firing != firing.ID() })
 	slices.Reverse(all)
-	task, err := s.finishedTask(e, firing.ID())
+	task, err := s.newestTask(e, firing.ID())
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 && task == nil && ended.ended {
+	if len(all) == 0 && task == nil && open == nil {
 		return nil, codedErrorf(exitNotFound, "firing %q left no run and no task: the logs keep the last ones only; see admin run list %s", clip(string(firing.ID()), 200), e.Schedule.ID)
 	}
-	return &logsView{s.logsJSON(e, firing, all, task, !ended.ended), all, task}, nil
+	if len(all) > 0 && all[len(all)-1].Outcome != claim.OutcomeRetrying {
+		open = nil // it ended between the two calls
+	}
+	return &logsView{s.logsJSON(e, firing, all, task, open != nil), all, task, open}, nil
 }
 
 func (s *session) logsJSON(e schedule.Entry, firing claim.Firing, all []logged, task *asynq.TaskInfo, open bool) logsJSON {
@@ -123,9 +127,9 @@ func (s *session) logsJSON(e schedule.Entry, firing claim.Firing, all []logged, 
 	return v
 }
 
-// finishedTask finds the task of a firing that holds its result: the last one
-// that was enqueued, in the schedule's queue or in one that it had before.
-func (s *session) finishedTask(e schedule.Entry, id claim.FiringID) (*asynq.TaskInfo, error) {
+// newestTask finds the last task of a firing that was enqueued, which holds its
+// result when it has ended: in the schedule's queue or in one that it had before.
+func (s *session) newestTask(e schedule.Entry, id claim.FiringID) (*asynq.TaskInfo, error) {
 	if s.stores.Tasks == nil {
 		return nil, nil
 	}
@@ -169,6 +173,9 @@ func (s *session) showLogs(f *logsFlags, v *logsView) error {
 		}
 		if len(v.all) == 0 {
 			sheet.add("attempts", map[bool]string{true: "none has ended yet", false: "the run log does not hold them any more"}[v.Open])
+		}
+		if v.open != nil {
+			sheet.add("now", openView(v.open, time.UTC).line())
 		}
 		sheet.write(w)
 		v.writeOutput(w)

@@ -3,13 +3,11 @@ package admincli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
 	"github.com/belfryhq/belfry/pkg/claim"
@@ -248,8 +246,12 @@ func (s *session) openOf(id claim.FiringID, in *time.Location) (*openJSON, error
 	if err != nil || f == nil {
 		return nil, err
 	}
+	return openView(f, in), nil
+}
+
+func openView(f *claim.OpenFiring, in *time.Location) *openJSON {
 	return &openJSON{State: stateWord(*f), OpenedAt: iso(f.OpenedAt, in), Attempt: f.Attempt, Worker: f.Worker, LeaseUntil: iso(f.LeaseUntil, in),
-		Redrives: f.Redrives, CancelRequested: f.CancelWanted}, nil
+		Redrives: f.Redrives, CancelRequested: f.CancelWanted}
 }
 
 // line words it for people.
@@ -280,7 +282,7 @@ func (s *session) getRun(text string) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(r logged) bool { return r.Firing != firing.ID() })
-	task, err := s.taskOf(e, firing.ID())
+	task, err := s.newestTask(e, firing.ID())
 	if err != nil {
 		return err
 	}
@@ -321,18 +323,4 @@ func (s *session) showFiring(w io.Writer, v firingJSON, all []logged, in *time.L
 		f.add("run", line)
 	}
 	f.write(w)
-}
-
-// taskOf finds the first task of a firing, nil when there is none.
-func (s *session) taskOf(e schedule.Entry, id claim.FiringID) (*asynq.TaskInfo, error) {
-	if s.stores.Tasks == nil {
-		return nil, nil
-	}
-	d := e.Schedule
-	d.Normalize()
-	task, err := s.stores.Tasks.GetTaskInfo(d.Queue, id.TaskID(0))
-	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
-		return nil, nil
-	}
-	return task, err
 }
