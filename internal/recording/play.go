@@ -28,7 +28,7 @@ var session = []step{
 	{line: "admin schedule preview --cron '30 2 * * *' --tz America/New_York --from 2027-03-12 -n 4 --dst", stay: 5 * time.Second},
 	{line: "admin schedule create invoices --every 2s --type log --label team=billing --overlap skip", stay: 4 * time.Second},
 	{line: "admin schedule why invoices", stay: 4 * time.Second},
-	{line: "admin schedule trigger invoices", stay: 3 * time.Second},
+	{line: "admin schedule trigger invoices --request-id deploy-42", stay: 3 * time.Second},
 	{line: "admin schedule history invoices -n 4", stay: 4 * time.Second},
 	{line: "admin schedule pause flaky --reason 'database move' --for 2h", stay: 3 * time.Second},
 	{line: "admin top", keys: []string{"", "s", "4", "1", "q"}, stay: 3 * time.Second},
