@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -227,4 +228,30 @@ func (f *fleet) judgeRestored(t *testing.T, first map[schedule.ID]time.Time, bef
 	}
 	t.Logf("%d scheduled times, %d runs after the restore; %d ran again, all after the backup", times, after, repeated)
 	f.noViolations(t)
+}
+
+// Two namespaces on one Redis consume one queue: each firing is run by its own
+// fleet, and none is lost.
+func TestTwoNamespacesMayShareAQueue(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, redistest.ServerOptions{})
+	f.worker(t, "one", quickTakeOver)
+	other := maps.Clone(quickTakeOver)
+	other["BELFRY_NAMESPACE"] = redistest.Namespace()
+	strangers := f.worker(t, "other", other)
+	mustAdmin(t, f.env, f.file(10), "apply", "-f", "-")
+	first := f.firstTimes(t)
+	start := time.Now()
+	at(start, 12*time.Second)
+	mustAdmin(t, f.env, "", "schedule", "pause", "-l", "suite=chaos")
+	if !eventually(t, time.Now().Add(fleetSettled), func() bool { return f.stats(t).Open == 0 }) {
+		t.Errorf("%d firings are still open", f.stats(t).Open)
+	}
+	j := f.judge(t, first, 12*time.Second)
+	if j.redriven > 0 || len(j.repeated) > 0 {
+		t.Errorf("%d were enqueued again, %d ran again", j.redriven, len(j.repeated))
+	}
+	if n := strings.Count(strangers.text(), "another namespace"); n != 1 {
+		t.Errorf("the other fleet's worker told %d times of the tasks that it got:\n%s", n, strangers.tail(20))
+	}
 }

@@ -22,7 +22,7 @@ type Worker struct {
 // Redis says where the store is.
 type Redis struct {
 	URL       RedisURL `env:"BELFRY_REDIS_URL" secret:"true" allowed:"redis://, rediss://, redis-sentinel:// or rediss-sentinel:// URL" help:"The Redis that holds schedules and queues. Needed unless the worker runs with --demo."`
-	Namespace string   `env:"BELFRY_NAMESPACE" envDefault:"default" allowed:"1 to 32 letters, digits or '-'" help:"Fleets with different namespaces share a Redis without seeing each other's schedules. Queues are asynq's and are shared."`
+	Namespace string   `env:"BELFRY_NAMESPACE" envDefault:"default" allowed:"1 to 32 letters, digits or '-'" help:"Fleets with different namespaces share a Redis without seeing each other's schedules. Queues are asynq's and are shared: give each fleet queues of its own, or each takes tasks of the other and hands them back, which makes them late."`
 	Shards    int      `env:"BELFRY_SHARDS" envDefault:"0" min:"0" max:"256" help:"Shards of a namespace that does not exist yet: how many Redis nodes can share the work. 0 is 1, or 8 on a Cluster. An existing namespace keeps its own."`
 	PoolSize  int      `env:"BELFRY_REDIS_POOL_SIZE" envDefault:"0" min:"0" max:"10000" help:"Connections per Redis node and client; 0 is go-redis's default, 10 per CPU."`
 	CAFile    string   `env:"BELFRY_REDIS_CA_FILE" allowed:"a file of PEM certificates" help:"Authorities that the server's certificate is checked against, instead of the system's. For rediss:// only."`

@@ -74,7 +74,7 @@ func NewAuditor(options AuditorOptions) (*Auditor, error) {
 		return nil, &schedule.FieldError{Field: "redis", Value: "nil", Allowed: "a Redis client"}
 	}
 	a := &Auditor{
-		ledger: options.Ledger, reader: options.Reader, tasks: newTasks(options.Redis), keepRuns: options.KeepRuns,
+		ledger: options.Ledger, reader: options.Reader, tasks: newTasks(options.Redis, options.Enqueuer.namespace), keepRuns: options.KeepRuns,
 		observer: observerOr(options.Observer), memory: newMemory(),
 	}
 	var errs [7]error

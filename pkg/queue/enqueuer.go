@@ -38,6 +38,7 @@ type Push struct {
 // EnqueuerOptions configure an Enqueuer.
 type EnqueuerOptions struct {
 	Redis       redis.UniversalClient // of the queues; stays the caller's to close
+	Namespace   string                // of the schedules, for consumers of other namespaces; "": tasks do not say
 	Concurrency int                   // pushes of PushAll that go to Redis together; 0 is 128
 	Observer    Observer              // may be nil
 }
@@ -45,6 +46,7 @@ type EnqueuerOptions struct {
 // An Enqueuer pushes firings into asynq queues. It is safe for concurrent use.
 type Enqueuer struct {
 	redis       redis.UniversalClient
+	namespace   string // "": tasks do not say
 	client      *asynq.Client
 	tasks       tasks
 	concurrency int
@@ -69,8 +71,9 @@ func NewEnqueuer(options EnqueuerOptions) (*Enqueuer, error) {
 	}
 	return &Enqueuer{
 		redis:       options.Redis,
+		namespace:   options.Namespace,
 		client:      asynq.NewClientFromRedisClient(party{options.Redis}),
-		tasks:       newTasks(options.Redis),
+		tasks:       newTasks(options.Redis, options.Namespace),
 		concurrency: options.Concurrency,
 		observer:    observerOr(options.Observer),
 	}, nil
@@ -86,7 +89,7 @@ func (e *Enqueuer) Push(ctx context.Context, push Push) error {
 	if e.closed {
 		return ErrClosed
 	}
-	task, options, event, err := prepare(push)
+	task, options, event, err := prepare(e.namespace, push)
 	if err != nil {
 		return fmt.Errorf("queue: push %s: %w", push.Firing, err)
 	}
@@ -158,7 +161,7 @@ func (e *Enqueuer) Close() error {
 // prepare builds the asynq task of a push and the options that it needs: the
 // firing's task ID, no Unique, no Group and no ProcessAt, which all break the
 // rule that the ID alone decides.
-func prepare(push Push) (*asynq.Task, []asynq.Option, EnqueuedEvent, error) {
+func prepare(namespace string, push Push) (*asynq.Task, []asynq.Option, EnqueuedEvent, error) {
 	fail := func(err error) (*asynq.Task, []asynq.Option, EnqueuedEvent, error) {
 		return nil, nil, EnqueuedEvent{}, err
 	}
@@ -181,7 +184,7 @@ func prepare(push Push) (*asynq.Task, []asynq.Option, EnqueuedEvent, error) {
 	if definition.MaxRetry != nil {
 		maxRetry = max(*definition.MaxRetry, 0)
 	}
-	headers, err := writeHeaders(push, firing, maxRetry)
+	headers, err := writeHeaders(namespace, push, firing, maxRetry)
 	if err != nil {
 		return fail(err)
 	}

@@ -22,6 +22,7 @@ const (
 	HeaderScheduledAt = "Belfry-Scheduled-At" // scheduled time, Unix milliseconds; absent for a manual run that stands for none
 	HeaderToken       = "Belfry-Token"        // token of the claim; absent when a firing was enqueued without one
 	HeaderEffect      = "Belfry-Effect"       // "at_most_once"; absent otherwise
+	HeaderNamespace   = "Belfry-Namespace"    // namespace of the schedule; absent when the enqueuer has none
 	HeaderMaxRetry    = "Belfry-Max-Retry"    // max_retry of the definition, decimal; asynq itself gets at least 1
 )
 
@@ -63,9 +64,10 @@ func FiringOf(task *asynq.Task) (Firing, bool) {
 
 // meta is everything that the headers of a firing's task say.
 type meta struct {
-	firing   Firing
-	effect   schedule.Effect
-	maxRetry int // -1 when the header is missing
+	firing    Firing
+	namespace string // "" when the header is missing
+	effect    schedule.Effect
+	maxRetry  int // -1 when the header is missing
 }
 
 // readHeaders returns false when the headers name no firing, and an error when
@@ -82,7 +84,7 @@ func readHeaders(headers map[string]string) (meta, bool, error) {
 	if err != nil {
 		return meta{}, true, err
 	}
-	m := meta{effect: schedule.AtLeastOnce, maxRetry: -1, firing: Firing{
+	m := meta{namespace: headers[HeaderNamespace], effect: schedule.AtLeastOnce, maxRetry: -1, firing: Firing{
 		ID: claim.FiringID(id), Schedule: parsed.Schedule, Generation: parsed.Generation,
 		Kind: parsed.Kind, ScheduledAt: parsed.ScheduledAt,
 	}}
@@ -98,9 +100,15 @@ func readHeaders(headers map[string]string) (meta, bool, error) {
 	return m, true, nil
 }
 
+// sameNamespace reports whether a task can be of a namespace, as far as both
+// say: tasks of earlier workers have no such header.
+func sameNamespace(own, header string) bool {
+	return own == "" || header == "" || own == header
+}
+
 // writeHeaders returns the headers of the push: those of the user and ours.
-func writeHeaders(p Push, f claim.Firing, maxRetry int) (map[string]string, error) {
-	headers := make(map[string]string, len(p.Definition.Headers)+7)
+func writeHeaders(namespace string, p Push, f claim.Firing, maxRetry int) (map[string]string, error) {
+	headers := make(map[string]string, len(p.Definition.Headers)+8)
 	for name := range p.Definition.Headers {
 		if len(name) >= len(headerPrefix) && strings.EqualFold(name[:len(headerPrefix)], headerPrefix) {
 			return nil, &schedule.FieldError{Field: "headers", Value: name, Allowed: "names that do not start with " + headerPrefix}
@@ -116,6 +124,9 @@ func writeHeaders(p Push, f claim.Firing, maxRetry int) (map[string]string, erro
 	}
 	if !f.ScheduledAt.IsZero() {
 		headers[HeaderScheduledAt] = strconv.FormatInt(f.ScheduledAt.UnixMilli(), 10)
+	}
+	if namespace != "" {
+		headers[HeaderNamespace] = namespace
 	}
 	if p.Token != 0 {
 		headers[HeaderToken] = p.Token.String()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -21,11 +22,19 @@ const poisonAttempts = 4
 // earlyWait is how long a task waits that the store does not know yet.
 const earlyWait = 5 * time.Second
 
+// maxNamespaceShown bounds what a log says of a header that anybody may write.
+const maxNamespaceShown = 64
+
 // MiddlewareOptions configure a Middleware.
 type MiddlewareOptions struct {
 	Ledger   claim.Ledger
 	Enqueuer *Enqueuer        // for buffered firings that the end of a run releases
 	Catalog  schedule.Catalog // their definitions
+
+	// Namespace is that of the Ledger. Tasks of another one, which share the
+	// queue, are handed back: this ledger knows nothing of them, and would call
+	// their schedule deleted. "": all tasks are taken for its own.
+	Namespace string
 
 	Worker     string        // worker ID, for display
 	Lease      time.Duration // of an execution; 0 is 30 s, at least 100 ms
@@ -56,6 +65,8 @@ type Middleware struct {
 	ledger     claim.Ledger
 	releaser   releaser
 	heart      *heart
+	namespace  string
+	strangers  sync.Once // tells of tasks of another namespace
 	worker     string
 	lease      time.Duration
 	keepRuns   int
@@ -86,6 +97,7 @@ func NewMiddleware(options MiddlewareOptions) (*Middleware, error) {
 		ledger:     options.Ledger,
 		releaser:   releaser{options.Ledger, options.Catalog, options.Enqueuer, auditAfter},
 		heart:      newHeart(options.Ledger, lease),
+		namespace:  options.Namespace,
 		worker:     options.Worker,
 		lease:      lease,
 		keepRuns:   options.KeepRuns,
@@ -115,6 +127,9 @@ func (m *Middleware) Wrap(next asynq.Handler) asynq.Handler {
 			return &finalError{fmt.Errorf("queue: headers of the task: %w", err)}
 		}
 		d := newDelivery(ctx, task, meta)
+		if !m.owns(d) {
+			return d.handBack("it is of another namespace", unservedPause(d.firing.ScheduledAt, time.Now()), nil)
+		}
 		if m.handles != nil && !m.handles(task.Type()) {
 			// The ledger has it as enqueued or waiting, with an audit time, so
 			// that nothing need be recorded even when asynq drops the task.
@@ -122,6 +137,19 @@ func (m *Middleware) Wrap(next asynq.Handler) asynq.Handler {
 		}
 		return m.process(ctx, next, d)
 	})
+}
+
+// owns reports whether the firing is of this ledger's namespace, as far as the
+// task tells.
+func (m *Middleware) owns(d delivery) bool {
+	if sameNamespace(m.namespace, d.namespace) {
+		return true
+	}
+	m.strangers.Do(func() {
+		m.logger.Warn("tasks of another namespace are in a queue that this worker consumes; they are handed back and run late: give each namespace queues of its own",
+			"queue", d.queue, "theirs", clip(d.namespace, maxNamespaceShown), "ours", m.namespace)
+	})
+	return false
 }
 
 // taskOf reports whether asynq delivers a task of the firing with this context:

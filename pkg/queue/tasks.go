@@ -19,11 +19,12 @@ const queuesKey = "asynq:queues"
 // tasks looks at asynq tasks.
 type tasks struct {
 	redis     redis.UniversalClient
+	namespace string // of the firings; "": unknown
 	inspector *asynq.Inspector
 }
 
-func newTasks(client redis.UniversalClient) tasks {
-	return tasks{redis: client, inspector: asynq.NewInspectorFromRedisClient(client)}
+func newTasks(client redis.UniversalClient, namespace string) tasks {
+	return tasks{redis: client, namespace: namespace, inspector: asynq.NewInspectorFromRedisClient(client)}
 }
 
 // seen is what a look at a task found. The zero seen is: no task.
@@ -58,7 +59,8 @@ func (t tasks) look(ctx context.Context, queue, taskID string, firing claim.Firi
 	case info.ID == "" && info.Type == "":
 		return seen{exists: true, stub: true, info: *info}, nil
 	}
-	return seen{exists: true, foreign: info.Headers[HeaderFiring] != string(firing), info: *info}, nil
+	foreign := info.Headers[HeaderFiring] != string(firing) || !sameNamespace(t.namespace, info.Headers[HeaderNamespace])
+	return seen{exists: true, foreign: foreign, info: *info}, nil
 }
 
 // damaged reports whether the inspector read the task and could not make sense

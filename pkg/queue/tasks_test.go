@@ -44,7 +44,7 @@ func TestWorkingIsAskedOnceAndHoldsNoLock(t *testing.T) {
 		defer client.Close()
 		hook := &slowly{err: errors.New("no answer")}
 		client.AddHook(hook)
-		working := newTasks(client).workingOnce(t.Context())
+		working := newTasks(client, "").workingOnce(t.Context())
 		start := time.Now()
 		errs := make(chan error)
 		for range 3 {

@@ -55,7 +55,7 @@ func New(options Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	enqueuer, err := queue.NewEnqueuer(queue.EnqueuerOptions{Redis: options.QueueRedis,
+	enqueuer, err := queue.NewEnqueuer(queue.EnqueuerOptions{Redis: options.QueueRedis, Namespace: store.Namespace(),
 		Concurrency: options.EnqueueConcurrency, Observer: options.Observer})
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func New(options Options) (*Worker, error) {
 		return nil, err
 	}
 	w.middleware, err = queue.NewMiddleware(queue.MiddlewareOptions{Ledger: store, Enqueuer: enqueuer, Catalog: store,
-		Worker: options.ID, Lease: options.Lease, AuditAfter: options.AuditAfter, KeepRuns: options.KeepRuns, Handles: w.handles,
+		Namespace: store.Namespace(), Worker: options.ID, Lease: options.Lease, AuditAfter: options.AuditAfter, KeepRuns: options.KeepRuns, Handles: w.handles,
 		IsFailure: options.IsFailure, RetryDelay: options.RetryDelay, Observer: options.Observer, Logger: options.Logger})
 	if err != nil {
 		return nil, err
