@@ -235,3 +235,42 @@ func TestADamagedBackfillStopsNoOther(t *testing.T) {
 }
 
 func backfillName(b claim.Backfill) string { return string(b.Schedule) + ":" + b.ID }
+
+// A record under a name that no schedule can have, which no Put replaces, and
+// sums that are no numbers: the first stayed for ever, the second ended every
+// repair.
+func TestARepairIsStoppedByNothingInItsWay(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		b.furnish()
+		before := b.stored()
+		for shard := range 3 {
+			b.client.HSet(t.Context(), b.shardKey(shard, "st"), "a b", "gar|bage", "", "", "\xff\x00", strings.Repeat("1|", 40), strings.Repeat("x", 129), "1")
+			b.client.HSet(t.Context(), b.shardKey(shard, "def"), "a b", "{}")
+			b.client.HSet(t.Context(), b.shardKey(shard, "meta"), "recount", "", "recount_active", "many", "recount_claimed", "")
+		}
+		r, err := b.NewRepair(redisstore.RepairOptions{Limit: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed, rounds := 0, 0
+		for steps := 0; rounds < 2; steps++ {
+			step, err := r.Step(t.Context())
+			if err != nil {
+				failed++
+			}
+			if step.Done {
+				rounds++
+			}
+			if steps > 500 {
+				t.Fatalf("no end after %d errors, the last %v", failed, err)
+			}
+		}
+		if failed > 3 {
+			t.Errorf("%d steps failed, want one a shard at most", failed)
+		}
+		b.check()
+		if after := b.stored(); !slices.Equal(before, after) {
+			t.Error("a repair of garbage changed a record")
+		}
+	})
+}

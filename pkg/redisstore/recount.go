@@ -2,11 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -158,9 +161,41 @@ func (r *Repair) readLedger(ctx context.Context, key string) (map[string][]strin
 	return firings, nil
 }
 
+// recountFields are what scripts/lua/recount_schedules.lua keeps meanwhile.
+var recountFields = []string{"recount", "recount_active", "recount_paused", "recount_disabled", "recount_completed", "recount_claimed",
+	"recount_buffered"}
+
+// noSchedules removes entries whose name no schedule can have, which no Put
+// replaces, and returns the others.
+func (r *Repair) noSchedules(ctx context.Context, l *layout, entries []string) ([]string, reply, error) {
+	var kept, gone []string
+	var answer reply
+	for i := 0; i+1 < len(entries); i += 2 {
+		if schedule.ID(entries[i]).Validate() == nil {
+			kept = append(kept, entries[i], entries[i+1])
+			continue
+		}
+		gone = append(gone, entries[i])
+		answer.values = append(answer.values, entries[i], shardKeyNames[keyState])
+	}
+	if len(gone) == 0 {
+		return entries, reply{}, nil
+	}
+	for _, key := range []int{keyState, keyDefinition} {
+		if err := r.store.client.HDel(ctx, l.keys[r.shard][key], gone...).Err(); err != nil {
+			return nil, reply{}, wrap("repair", err)
+		}
+	}
+	return kept, answer, nil
+}
+
 // recountSchedules counts schedules by state, and ends a shard.
 func (r *Repair) recountSchedules(ctx context.Context, l *layout) (RepairStep, error) {
 	answer, err := r.store.run(ctx, "repair", lua.RecountSchedules, l.keys[r.shard], r.limit, r.counted)
+	var refused redis.Error
+	if errors.As(err, &refused) && !IsUnavailable(err) && !isWrongType(err) { // sums that are no numbers: count anew, next time
+		return RepairStep{}, errors.Join(err, r.store.client.HDel(ctx, l.keys[r.shard][keyMeta], recountFields...).Err())
+	}
 	if err != nil {
 		return RepairStep{}, err
 	}

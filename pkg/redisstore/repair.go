@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -157,15 +158,16 @@ var parts = []part{
 }
 
 // Step goes on with the repair. After an error it may be called again: the same
-// step is repeated, but a shard with a key of the wrong type is left, so that
-// it keeps no other from its repair.
+// step is repeated, but a shard that refuses it, as one with a key of the wrong
+// type does, is left, so that it keeps no other from its repair.
 func (r *Repair) Step(ctx context.Context) (RepairStep, error) {
 	l, err := r.store.peek(ctx)
 	if err != nil {
 		return RepairStep{}, err
 	}
 	step, err := r.step(ctx, l)
-	if isWrongType(err) {
+	var refused redis.Error
+	if errors.As(err, &refused) && !IsUnavailable(err) {
 		step.Done = r.leave(l)
 	}
 	return step, err
@@ -217,7 +219,7 @@ func (r *Repair) look(ctx context.Context, l *layout, p part) (RepairStep, error
 		if step.Repaired, err = repaired(&answer, 0); err != nil {
 			return RepairStep{}, err
 		}
-		if p.key == keyFiring || p.key == keyBackfill {
+		if p.key == keyFiring || p.key == keyBackfill || p.key == keyState {
 			keepWas(step.Repaired, entries, shardKeyNames[p.key])
 		}
 	}
@@ -359,6 +361,10 @@ func (r *Repair) backfillLooks(ctx context.Context, l *layout, entries []string)
 
 // schedules repairs schedules that have a record.
 func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (reply, error) {
+	entries, removed, err := r.noSchedules(ctx, l, entries)
+	if err != nil || len(entries) == 0 {
+		return removed, err
+	}
 	ids := make([]string, 0, len(entries)/2)
 	for _, id := range evens(entries) {
 		ids = append(ids, fmt.Sprint(id))
@@ -381,7 +387,9 @@ func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (re
 		args = append(args, id, record.generation, record.version)
 		args = appendNames(args, indexMembers(schedule.ID(id), definitionOf(&observed{definition: text})), nil)
 	}
-	return r.run(ctx, lua.RepairSchedules, l, args...)
+	answer, err := r.run(ctx, lua.RepairSchedules, l, args...)
+	answer.values = append(answer.values, removed.values...)
+	return answer, err
 }
 
 func repairTerms() []any { return []any{repairGrace.Milliseconds(), repairLongest.Milliseconds()} }
