@@ -56,3 +56,40 @@ func TestDoctorRepairsIndexes(t *testing.T) {
 		t.Errorf("list says %q", got)
 	}
 }
+
+// One key of the wrong type hides nothing else from doctor, which names it and
+// puts it aside; tokens that are ahead of the clock are a warning and stay.
+func TestDoctorNamesKeysOfTheWrongTypeAndTokensAhead(t *testing.T) {
+	r, server := onRedis(t)
+	client := redis.NewClient(redistest.Options(server.Addr()))
+	t.Cleanup(func() { _ = client.Close() })
+	r.must("schedule", "create", "a", "--every", "1h", "--type", "log")
+	prefix := "belfry:{" + r.environ["BELFRY_NAMESPACE"] + ":00}:"
+	const ahead = "6000000000000000"
+	client.HSet(t.Context(), prefix+"meta", "token", ahead)
+	got := r.run("doctor")
+	for _, words := range []string{"WARN     tokens", "shard 00", ahead, "2160-02-18", "nothing needs to be done", "index, ledger, verdicts and counters agree"} {
+		if !strings.Contains(got.stdout, words) {
+			t.Errorf("doctor does not say %q: %s", words, got.stdout)
+		}
+	}
+	client.Del(t.Context(), prefix+"due", prefix+"lbl")
+	client.Set(t.Context(), prefix+"due", "x\x1b[31m", 0)
+	client.LPush(t.Context(), prefix+"lbl", "y")
+	got = r.run("doctor")
+	for _, words := range []string{"ERROR    reading", prefix + "due is of type string, not zset", prefix + "lbl is of type list, not zset", "WARN     tokens", "workers"} {
+		if got.code != exitCondition || !strings.Contains(got.stdout, words) {
+			t.Errorf("doctor ends with %d and does not say %q: %s", got.code, words, got.stdout)
+		}
+	}
+	got = r.run("doctor", "--fix")
+	if !strings.Contains(got.stdout, "fixed    invariants") || strings.Contains(got.stdout, "ERROR    invariants") || strings.Contains(got.stdout, "ERROR    reading") {
+		t.Errorf("doctor --fix: %s", got.stdout)
+	}
+	if names := r.must("schedule", "list", "-o", "name").stdout; strings.TrimSpace(names) == "" {
+		t.Error("the schedule is not listed after the repair")
+	}
+	if token := client.HGet(t.Context(), prefix+"meta", "token").Val(); token != ahead {
+		t.Errorf("the token is %s, was %s", token, ahead)
+	}
+}
