@@ -45,8 +45,11 @@ func (s *Store) Begin(ctx context.Context, request claim.BeginRequest) (claim.Be
 func (r *record) unknownFiring(id claim.FiringID, key claim.Firing, now time.Time) claim.Answer {
 	switch {
 	case key.Kind != claim.KindScheduled, !key.ScheduledAt.After(r.hwm), key.ScheduledAt.Before(r.next):
-		if r.last.Firing == id && r.last.Outcome == claim.OutcomeCancelled {
+		switch {
+		case r.last.Firing == id && r.last.Outcome == claim.OutcomeCancelled:
 			return claim.BeginCancelled
+		case r.last.Firing == id && r.last.Outcome == claim.OutcomeUnknown:
+			return claim.BeginUnknown
 		}
 		return claim.BeginSettled
 	case key.ScheduledAt.After(r.next), key.ScheduledAt.After(now):

@@ -59,7 +59,7 @@ const (
 	BeginGone      Answer = "GONE"      // the schedule was deleted: delete its task, do not run
 	BeginBusy      Answer = "BUSY"      // another attempt has a live lease: come back after Wait
 	BeginEarly     Answer = "EARLY"     // the store does not know this scheduled time yet, or it is not due: come back later
-	BeginUnknown   Answer = "UNKNOWN"   // at_most_once and the fate of the last attempt is unknown; it is settled so: acknowledge
+	BeginUnknown   Answer = "UNKNOWN"   // at_most_once and the fate of the last attempt is unknown; it is settled so: archive its task
 )
 
 // BeginResult answers BeginRequest.

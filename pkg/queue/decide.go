@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +76,9 @@ func decideSeen(f claim.OpenFiring, task seen, orphaned bool) decision {
 	}
 	switch task.info.State {
 	case asynq.TaskStateArchived:
+		if strings.HasSuffix(task.info.LastErr, unknownFate) {
+			return decision{doSettle, claim.OutcomeUnknown, unknownFate}
+		}
 		if attempted(f, task) {
 			return decision{doSettle, claim.OutcomeFailed, archivedReason(task)}
 		}

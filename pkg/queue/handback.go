@@ -87,6 +87,26 @@ func (e *DroppedError) Error() string {
 // Unwrap returns asynq.RevokeTask.
 func (e *DroppedError) Unwrap() error { return asynq.RevokeTask }
 
+// An UnknownFateError is what asynq gets for a task under at_most_once whose last
+// attempt was cut off: nobody knows what it did, and it is not repeated. It
+// counts as a failure, and asynq archives the task. Acknowledged, it would tell
+// the auditor that it ran, and deleted, that it never began: a store that has gone
+// back to before the settlement would call it succeeded, or run it again.
+type UnknownFateError struct {
+	Firing claim.FiringID
+}
+
+// Error says what is not known. What the auditor finds as the last error of an
+// archived task ends so.
+func (e *UnknownFateError) Error() string {
+	return fmt.Sprintf("queue: firing %s: %s", e.Firing, unknownFate)
+}
+
+const unknownFate = "its last attempt was cut off, and under at_most_once it is not repeated"
+
+// Unwrap returns asynq.SkipRetry.
+func (e *UnknownFateError) Unwrap() error { return asynq.SkipRetry }
+
 // finalError tells asynq to archive the task although it would retry it.
 type finalError struct{ err error }
 

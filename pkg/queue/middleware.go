@@ -213,8 +213,10 @@ func (m *Middleware) process(ctx context.Context, next asynq.Handler, d delivery
 	switch grant.Answer {
 	case claim.BeginRun:
 		return m.run(ctx, next, d, grant, sent)
-	case claim.BeginSettled, claim.BeginUnknown:
+	case claim.BeginSettled:
 		return nil
+	case claim.BeginUnknown:
+		return &UnknownFateError{Firing: d.firing.ID}
 	case claim.BeginCancelled:
 		return &DroppedError{Firing: d.firing.ID, Reason: "a newer firing or an operator cancelled it"}
 	case claim.BeginGone:

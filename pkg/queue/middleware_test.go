@@ -173,7 +173,7 @@ func TestBeginAnswers(t *testing.T) {
 		{claim.BeginResult{Answer: claim.BeginSettled}, "completed"},
 		{claim.BeginResult{Answer: claim.BeginGone}, "none"},
 		{claim.BeginResult{Answer: claim.BeginCancelled}, "none"},
-		{claim.BeginResult{Answer: claim.BeginUnknown}, "completed"},
+		{claim.BeginResult{Answer: claim.BeginUnknown}, "archived"},
 		{claim.BeginResult{Answer: claim.BeginBusy, Wait: time.Minute}, "retry"},
 		{claim.BeginResult{Answer: claim.BeginEarly}, "retry"},
 		{claim.BeginResult{Answer: "NEWER"}, "retry"},

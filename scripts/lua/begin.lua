@@ -8,10 +8,10 @@
 --          0 none: what the call closes is logged
 --
 -- Returns  for each call {answer, token, attempt, wait_ms, released}
---          RUN run it; SETTLED, UNKNOWN acknowledge the task and do not; CANCELLED, GONE delete the task; BUSY another
+--          RUN run it; SETTLED acknowledge the task and do not; UNKNOWN archive it; CANCELLED, GONE delete it; BUSY another
 --          attempt has a live lease, come back after wait_ms; EARLY not known or not due yet, come back later
--- Resend   the same owner gets its live grant back; what the first call cancelled answers CANCELLED until another run of
---          the schedule ends, and then SETTLED, as what it closed as unknown does
+-- Resend   the same owner gets its live grant back; what the first call cancelled or closed as unknown answers the same
+--          until another run of the schedule ends, and then SETTLED
 -- Writes   st, fir, aud, out, meta; due, opn, buf, bf, bfq, evt, the run log when it closes a firing
 -- Cost     O(calls), and the open lists of schedules with cancel_other
 -- @include lib/clock.lua

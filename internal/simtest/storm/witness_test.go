@@ -176,7 +176,9 @@ func (w *witness) began(who string, r claim.BeginRequest, b claim.BeginResult) {
 	t := w.track(r.Firing)
 	switch b.Answer {
 	case claim.BeginUnknown:
-		w.settled(r.Firing, claim.OutcomeUnknown)
+		if t.outcome != claim.OutcomeUnknown { // otherwise said again
+			w.settled(r.Firing, claim.OutcomeUnknown)
+		}
 	case claim.BeginCancelled:
 		if t.outcome != claim.OutcomeCancelled { // otherwise said again
 			w.settled(r.Firing, claim.OutcomeCancelled)

@@ -11,13 +11,17 @@ local function close(c, r, firing, word, outcome)
   return answer(c, word)
 end
 
+-- ENDED_UNRUN are the answers for what ended with such outcomes: its task must
+-- not count as one that ran, however often it is delivered.
+local ENDED_UNRUN = { cancelled = "CANCELLED", unknown = "UNKNOWN" }
+
 -- adopt opens a firing that the store forgot: only the pending one, since
 -- raising the mark past it would settle it unseen, and only once it is due, since
 -- nobody enqueued it before: such a task is forged. It returns the firing, or
 -- false and why not.
 local function adopt(c, r)
   if c.at_ms == 0 or c.at_ms <= r.high_water_ms or c.at_ms < r.next_ms then
-    return false, runs.cancelled(r, c.id) and "CANCELLED" or "SETTLED"
+    return false, ENDED_UNRUN[runs.last_outcome(r, c.id)] or "SETTLED"
   end
   if c.at_ms > r.next_ms or c.at_ms > now_ms then return false, "EARLY" end
   local firing = new_firing(ENQUEUED, c.at_ms, r.queue)

@@ -50,10 +50,11 @@ function runs.write()
   runs.write_logs()
 end
 
--- runs.cancelled says that the firing was the last to end, and was cancelled.
-function runs.cancelled(r, id)
+-- runs.last_outcome is the outcome of the firing when it was the last to end, or
+-- nil.
+function runs.last_outcome(r, id)
   local outcome, ended = string.match(runs.get(r.id) or "", "^%d+|(%l+)|[^|]*|[^|]*|[^|]*|[^|]*|([^|]*)|")
-  return outcome == "cancelled" and ended == id
+  return ended == id and outcome or nil
 end
 
 -- runs.begin notes that a run began.
