@@ -45,6 +45,8 @@ func (s *Store) ClaimDue(ctx context.Context, request claim.ClaimRequest) (claim
 			if r.compiled.UsesCalendars() {
 				batch.Calendars = s.calendarV
 			}
+		} else if r.token != 0 { // of a probe that ran out, beside what was opened since
+			r.unclaim()
 		}
 	}
 	if queue := s.queue(request.Shard); len(queue) > 0 {

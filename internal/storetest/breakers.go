@@ -16,6 +16,7 @@ var breakerCases = []testCase{
 	{"after the cool-down one probe runs; its success closes the breaker", breakerProbeOK},
 	{"a probe that fails opens the breaker for another cool-down", breakerProbeFails},
 	{"a probe whose claimer died is claimed again", breakerProbeAgain},
+	{"a probe whose claimer died beside a trigger waits for that, and is claimed again", breakerProbeBeside},
 	{"there is no probe while an earlier run is open", breakerProbeWaits},
 	{"a schedule is not disabled while it has no limit on failures", breakerOff},
 	{"a claim that meets the disable keeps its promise", breakerPromise},
@@ -152,6 +153,26 @@ func breakerProbeAgain(e *env) {
 	want(e, "the firing", again.Firing(), probe.Firing())
 	e.completes(enqueued(again), claim.CompleteOK)
 	e.none("beside a probe")
+	e.runToEnd(again.Firing(), claim.OutcomeSucceeded)
+	want(e, "State", e.status("a").State, schedule.StateActive)
+}
+
+func breakerProbeBeside(e *env) {
+	e.tripped()
+	probe := e.claimOne(claim.ClaimFire)
+	manual := claim.FiringID(e.trigger("a", schedule.TriggerOptions{RequestID: "beside"}).FiringID)
+	run := e.runs(manual, "manual")
+	e.advance(claimTTL + time.Millisecond)
+	e.none("beside a trigger")
+	e.check()
+	if due := e.nextDue(); !due.IsZero() {
+		e.Errorf("due at %v, want nothing until the trigger's run ends", due)
+	}
+	e.completes(enqueued(probe), claim.CompleteStale)
+	e.finishes(run, claim.OutcomeCancelled, claim.FinishOK) // says nothing about the next one
+	again := e.claimOne(claim.ClaimFire)
+	want(e, "the firing", again.Firing(), probe.Firing())
+	e.completes(enqueued(again), claim.CompleteOK)
 	e.runToEnd(again.Firing(), claim.OutcomeSucceeded)
 	want(e, "State", e.status("a").State, schedule.StateActive)
 }

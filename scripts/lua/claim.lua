@@ -88,7 +88,7 @@ for _, id in ipairs(ids) do
     grant(r, decimal(token + granted), firing_id_of[id])
     granted = granted + 1
   else
-    place(r)
+    lapse(r)
   end
 end
 

@@ -139,6 +139,12 @@ func (w *witness) current(entry schedule.Entry) *life {
 	}
 	if sameGrid(last.definition, entry.Schedule) {
 		last.definition, last.version = entry.Schedule, s.Version
+		if len(l.epochs) == 1 && s.UpdatedAt.Before(last.from) {
+			last.from = s.UpdatedAt // the store's clock went back, and a calendar had the schedule planned again from there
+			if len(l.verdicts) == 0 {
+				l.seen = s.UpdatedAt
+			}
+		}
 		return l
 	}
 	last.to = s.UpdatedAt

@@ -35,3 +35,10 @@ local function claim_kind(r, id, audit_ms, audit_overlap_ms)
   open_firing(r, id, intent_text(r.next_ms, r.queue), overlap == ALLOW and audit_ms or audit_overlap_ms)
   return "F", 0, 0, others, list
 end
+
+-- lapse ends a claim that ran out and is not granted anew: of a probe, beside
+-- which something was opened.
+local function lapse(r)
+  if r.token ~= NO_TOKEN then set_token(r, NO_TOKEN) end
+  place(r)
+end
