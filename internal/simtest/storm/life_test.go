@@ -139,11 +139,10 @@ func (w *witness) current(entry schedule.Entry) *life {
 	}
 	if sameGrid(last.definition, entry.Schedule) {
 		last.definition, last.version = entry.Schedule, s.Version
-		if len(l.epochs) == 1 && s.UpdatedAt.Before(last.from) {
-			last.from = s.UpdatedAt // the store's clock went back, and a calendar had the schedule planned again from there
-			if len(l.verdicts) == 0 {
-				l.seen = s.UpdatedAt
-			}
+		if len(l.epochs) == 1 && len(l.verdicts) == 0 && !s.NextAt.IsZero() && !s.NextAt.After(last.from) {
+			// The store's clock went back, and a calendar had the schedule planned
+			// again, from before it was created by the clock that was.
+			last.from, l.seen = s.NextAt.Add(-1), s.NextAt.Add(-1)
 		}
 		return l
 	}
