@@ -20,7 +20,7 @@ import (
 func (p *process) client() *redis.Client {
 	client := redis.NewClient(redistest.Options("127.0.0.1:1"))
 	client.AddHook(&wiring{p})
-	p.sim.closing = append(p.sim.closing, client)
+	p.sim.atomically(func() { p.sim.closing = append(p.sim.closing, client) })
 	return client
 }
 

@@ -44,7 +44,7 @@ func (d *delivery) String() string {
 func (s *sim) consume(p *process) error {
 	c := &consumer{p: p, slots: make(chan struct{}, slots), leased: map[string]*delivery{}}
 	handler := asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error { return s.work(ctx, p, t) })
-	c.handler, c.delay = handler, asynq.DefaultRetryDelayFunc
+	c.handler, c.delay = handler, c.retryDelay
 	c.failure = func(err error) bool { return err != nil }
 	if !s.c.plain {
 		store := s.gate(p, 0)
@@ -150,6 +150,12 @@ func (c *consumer) process(d *delivery) {
 		return
 	}
 	// asynq writes nothing after the end of a lease: the recoverer takes care.
+}
+
+// retryDelay is asynq.DefaultRetryDelayFunc with chance from the dice.
+func (c *consumer) retryDelay(n int, _ error, t *asynq.Task) time.Duration {
+	d := roll(c.p.sim.seed, c.p.id, "retry", t.Headers()[queue.HeaderFiring])
+	return time.Duration(n*n*n*n+15+d.pick(30)*(n+1)) * time.Second
 }
 
 func (c *consumer) leaseEnd(d *delivery) (end time.Time) {

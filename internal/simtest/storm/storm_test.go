@@ -196,19 +196,39 @@ func TestReplay(t *testing.T) {
 		n = min(n, 6)
 	}
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		a, b := simulate(t, drawn, seed), simulate(t, drawn, seed)
-		if a.digest == b.digest && len(a.events) > 1000 {
-			continue
-		}
-		for i := range min(len(a.events), len(b.events)) {
-			if a.events[i] != b.events[i] {
-				from := max(0, i-20)
-				t.Errorf("seed %d, event %d: first run\n%s\nsecond run\n%s", seed, i, lines(a.events[from:i+3]), lines(b.events[i:i+3]))
-				break
-			}
-		}
-		t.Errorf("seed %d gave %d events, then %d", seed, len(a.events), len(b.events))
+		wantReplay(t, drawn, seed)
 	}
+}
+
+// TestRowsReplay wants the same of every row of the table: some have what drawn
+// storms do not, as consumers without our middleware.
+func TestRowsReplay(t *testing.T) {
+	t.Parallel()
+	if testing.Short() || slow {
+		t.Skip("TestReplay has to do")
+	}
+	for _, row := range scenarios() {
+		t.Run(row.name, func(t *testing.T) {
+			wantReplay(t, func(uint64) scenario { return row }, *firstSeed)
+		})
+	}
+}
+
+// wantReplay runs a seed twice.
+func wantReplay(t *testing.T, c func(uint64) scenario, seed uint64) {
+	t.Helper()
+	a, b := simulate(t, c, seed), simulate(t, c, seed)
+	if a.digest == b.digest && len(a.events) > 1000 {
+		return
+	}
+	for i := range min(len(a.events), len(b.events)) {
+		if a.events[i] != b.events[i] {
+			from := max(0, i-20)
+			t.Errorf("seed %d, event %d: first run\n%s\nsecond run\n%s", seed, i, lines(a.events[from:i+3]), lines(b.events[i:i+3]))
+			break
+		}
+	}
+	t.Errorf("seed %d gave %d events, then %d", seed, len(a.events), len(b.events))
 }
 
 func lines(events []event) string {
