@@ -184,13 +184,7 @@ func (l *follower) words(open claim.OpenFiring) string {
 		text = fmt.Sprintf("%s does not answer in attempt %d, its lease ran out %s: the next audit decides what becomes of it", or(open.Worker, "the worker"),
 			open.Attempt, stamp(open.LeaseUntil, l.zone()))
 	}
-	if open.Redrives > 0 {
-		text += fmt.Sprintf(", enqueued anew %s", count(open.Redrives, "time"))
-	}
-	if open.CancelWanted {
-		text += ", asked to end"
-	}
-	return text
+	return text + openView(&open, time.UTC).besides()
 }
 
 // end tells how the firing ended, and what its handler left.

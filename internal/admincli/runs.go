@@ -263,13 +263,18 @@ func (o *openJSON) line() string {
 	if o.Worker != "" && o.State == "running" {
 		line += " on " + o.Worker
 	}
+	return line + o.besides()
+}
+
+// besides words what befell the firing, whatever its state is.
+func (o *openJSON) besides() (text string) {
 	if o.Redrives > 0 {
-		line += fmt.Sprintf(", enqueued anew %s", count(o.Redrives, "time"))
+		text = fmt.Sprintf(", enqueued anew %s", count(o.Redrives, "time"))
 	}
 	if o.CancelRequested {
-		line += ", asked to end"
+		text += ", asked to end"
 	}
-	return line
+	return text
 }
 
 func (s *session) getRun(text string) error {

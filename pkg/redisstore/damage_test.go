@@ -14,17 +14,22 @@ import (
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
-// key names a key of a schedule's shard: the one that holds its record.
-func (b *bench) key(id schedule.ID, name string) string {
+// shard is the shard of a schedule: the one that holds its definition.
+func (b *bench) shard(id schedule.ID) int {
 	b.t.Helper()
 	for shard := range 3 {
-		prefix := fmt.Sprintf("belfry:{%s:%02d}:", b.Namespace(), shard)
-		if b.client.HExists(b.t.Context(), prefix+"def", string(id)).Val() {
-			return prefix + name
+		if b.client.HExists(b.t.Context(), b.shardKey(shard, "def"), string(id)).Val() {
+			return shard
 		}
 	}
 	b.t.Fatalf("no shard holds %s", id)
-	return ""
+	return 0
+}
+
+// key names a key of a schedule's shard.
+func (b *bench) key(id schedule.ID, name string) string {
+	b.t.Helper()
+	return b.shardKey(b.shard(id), name)
 }
 
 // wipe empties the namespace, where Check would find what a test broke.

@@ -2,11 +2,14 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+
+	"github.com/belfryhq/belfry/pkg/gocronx"
 )
 
 const (
@@ -18,12 +21,25 @@ const (
 // a loop that never sleeps, so that a call to a Redis that hangs would cost a
 // core until it is given up. They are waited for in here instead, first.
 type chores struct {
+	scheduler gocron.Scheduler
+	logger    *slog.Logger
+
 	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup
 }
 
-// guard returns the job as gocron is to call it: it does nothing after stop.
+// newChores returns chores without a job.
+func newChores(logger *slog.Logger, options ...gocron.SchedulerOption) (*chores, error) {
+	scheduler, err := gocron.NewScheduler(append(options, gocron.WithLocation(time.UTC), gocron.WithStopTimeout(gocronTime),
+		gocron.WithLogger(gocronLogger{logger}))...)
+	if err != nil {
+		return nil, fmt.Errorf("worker: housekeeping: %w", err)
+	}
+	return &chores{scheduler: scheduler, logger: logger}, nil
+}
+
+// guard returns a job as gocron is to call it: it does nothing after stop.
 func (c *chores) guard(run func()) func() {
 	return func() {
 		if !c.enter() {
@@ -32,6 +48,17 @@ func (c *chores) guard(run func()) func() {
 		defer c.running.Done()
 		run()
 	}
+}
+
+// add adds a job. After an error the scheduler has been shut down.
+func (c *chores) add(name, cron string, run func(), options ...gocron.JobOption) error {
+	_, err := c.scheduler.NewJob(gocron.CronJob(cron, true), gocron.NewTask(c.guard(run)), append(options, gocron.WithName(name),
+		gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})), gocron.WithSingletonMode(gocron.LimitModeReschedule))...)
+	if err != nil {
+		_ = c.scheduler.Shutdown() // the error below says more
+		return fmt.Errorf("worker: housekeeping job %s: %w", name, err)
+	}
+	return nil
 }
 
 func (c *chores) enter() bool {
@@ -46,14 +73,14 @@ func (c *chores) enter() bool {
 
 // stop ends the scheduler, after the jobs under way; one that does not end in
 // time is left behind.
-func (c *chores) stop(scheduler gocron.Scheduler, logger *slog.Logger) {
+func (c *chores) stop() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	ended := waitFor(&c.running, stopTime)
-	err := scheduler.Shutdown()
+	err := c.scheduler.Shutdown()
 	if !ended || err != nil && !errors.Is(err, gocron.ErrStopJobsTimedOut) {
-		logger.Warn("housekeeping did not stop in time", "error", err)
+		c.logger.Warn("housekeeping did not stop in time", "error", err)
 	}
 }
 

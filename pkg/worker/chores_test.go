@@ -20,26 +20,26 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
+// newYear is a time at which no job of a test is due.
+const newYear = "0 0 0 1 1 *"
+
 // A job hangs, as a call to a Redis that does not answer: the scheduler stops in
 // time, says so, and uses no processor meanwhile.
 func TestAHangingChoreCostsNoProcessor(t *testing.T) {
-	var c chores
 	var log strings.Builder
+	c, err := newChores(slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	began, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(gocronTime))
-	if err != nil {
+	if err := c.add("hang", newYear, func() { close(began); <-release }, gocron.WithStartAt(gocron.WithStartImmediately())); err != nil {
 		t.Fatal(err)
 	}
-	_, err = scheduler.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(c.guard(func() { close(began); <-release })),
-		gocron.WithSingletonMode(gocron.LimitModeReschedule), gocron.WithStartAt(gocron.WithStartImmediately()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scheduler.Start()
+	c.scheduler.Start()
 	<-began
 	before, start := processorTime(t), time.Now()
-	c.stop(scheduler, slog.New(slog.NewTextHandler(&log, nil)))
+	c.stop()
 	if used := processorTime(t) - before; used > stopTime/4 {
 		t.Errorf("stopping used %s of processor time", used)
 	}
@@ -54,21 +54,19 @@ func TestAHangingChoreCostsNoProcessor(t *testing.T) {
 
 // Without a hanging job nothing is waited for.
 func TestChoresThatAreDoneStopAtOnce(t *testing.T) {
-	var c chores
 	var log strings.Builder
-	done := make(chan struct{})
-	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(gocronTime))
+	c, err := newChores(slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := scheduler.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(c.guard(func() { close(done) })),
-		gocron.WithStartAt(gocron.WithStartImmediately())); err != nil {
+	done := make(chan struct{})
+	if err := c.add("end", newYear, func() { close(done) }, gocron.WithStartAt(gocron.WithStartImmediately())); err != nil {
 		t.Fatal(err)
 	}
-	scheduler.Start()
+	c.scheduler.Start()
 	<-done
 	start := time.Now()
-	c.stop(scheduler, slog.New(slog.NewTextHandler(&log, nil)))
+	c.stop()
 	if took := time.Since(start); took > stopTime || log.Len() > 0 {
 		t.Errorf("stopping took %s and said %q", took, log.String())
 	}

@@ -21,12 +21,11 @@ const (
 	statisticsTime = 10 * time.Second // bounds one look
 )
 
-// An elected is a gocron scheduler whose jobs run in one worker only.
+// An elected has chores that are done in one worker only.
 type elected struct {
-	chores
-	scheduler gocron.Scheduler
-	resign    context.CancelFunc
-	running   sync.WaitGroup
+	*chores
+	resign   context.CancelFunc
+	campaign sync.WaitGroup
 }
 
 func (w *Worker) startElected(ctx context.Context) (*elected, error) {
@@ -35,31 +34,25 @@ func (w *Worker) startElected(ctx context.Context) (*elected, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}
-	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(gocronTime),
-		gocron.WithDistributedElector(elector), gocron.WithLogger(gocronLogger{w.options.Logger}))
+	c, err := newChores(w.options.Logger, gocron.WithDistributedElector(elector))
 	if err != nil {
-		return nil, fmt.Errorf("worker: housekeeping: %w", err)
+		return nil, err
+	}
+	if err := c.add("statistics", statisticsCron, func() { w.logStatistics(ctx) }); err != nil {
+		return nil, err
 	}
 	leading, resign := context.WithCancel(context.WithoutCancel(ctx))
-	e := &elected{scheduler: scheduler, resign: resign}
-	_, err = scheduler.NewJob(gocron.CronJob(statisticsCron, true), gocron.NewTask(e.guard(func() { w.logStatistics(ctx) })),
-		gocron.WithName("statistics"), gocron.WithSingletonMode(gocron.LimitModeReschedule),
-		gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})))
-	if err != nil {
-		resign()
-		_ = scheduler.Shutdown() // the error below says more
-		return nil, fmt.Errorf("worker: housekeeping job statistics: %w", err)
-	}
-	e.running.Go(func() { _ = elector.Run(leading) }) // returns nil
-	scheduler.Start()
+	e := &elected{chores: c, resign: resign}
+	e.campaign.Go(func() { _ = elector.Run(leading) }) // returns nil
+	c.scheduler.Start()
 	return e, nil
 }
 
 // stop ends the jobs, then gives the leadership to another worker.
-func (w *Worker) stopElected(e *elected) {
-	e.chores.stop(e.scheduler, w.options.Logger)
+func (e *elected) stop() {
+	e.chores.stop()
 	e.resign()
-	e.running.Wait()
+	e.campaign.Wait()
 }
 
 // logStatistics writes the state of the namespace, so that one log of the

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-
-	"github.com/belfryhq/belfry/pkg/gocronx"
 )
 
 // Housekeeping: what happens now and then and hurts nobody when it is late.
@@ -22,50 +20,35 @@ const (
 	finishTime   = 30 * time.Second // bounds the work on unfinished changes of calendars
 )
 
-// A housekeeping is a running gocron scheduler.
-type housekeeping struct {
-	chores
-	scheduler gocron.Scheduler
-	logger    *slog.Logger
-}
-
 // startHousekeeping announces the worker at once, then starts its jobs.
-func (w *Worker) startHousekeeping(ctx context.Context) (*housekeeping, error) {
-	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC), gocron.WithStopTimeout(gocronTime),
-		gocron.WithLogger(gocronLogger{w.options.Logger}))
-	if err != nil {
-		return nil, fmt.Errorf("worker: housekeeping: %w", err)
-	}
+func (w *Worker) startHousekeeping(ctx context.Context) (*chores, error) {
 	mender, err := newMender(w.store)
 	if err != nil {
 		return nil, fmt.Errorf("worker: housekeeping: %w", err)
 	}
-	h := &housekeeping{scheduler: scheduler, logger: w.options.Logger}
-	jobs := []struct {
+	c, err := newChores(w.options.Logger)
+	if err != nil {
+		return nil, err
+	}
+	err = c.add("announce", announceCron, func() { w.announce(ctx) }, gocron.WithStartAt(gocron.WithStartImmediately()))
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range []struct {
 		name, cron string
 		run        func()
 	}{
-		{"announce", announceCron, func() { w.announce(ctx) }},
 		{"counts", countsCron, w.logCounts},
 		{"calendars", finishCron, func() { w.finishCalendars(ctx) }},
 		{"mend", mendCron, func() { w.mend(ctx, mender) }},
-	}
-	for _, job := range jobs {
-		options := []gocron.JobOption{gocron.WithName(job.name), gocron.WithCronImplementation(gocronx.NewCron(gocronx.CronOptions{})),
-			gocron.WithSingletonMode(gocron.LimitModeReschedule)}
-		if job.name == "announce" {
-			options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
-		}
-		if _, err := scheduler.NewJob(gocron.CronJob(job.cron, true), gocron.NewTask(h.guard(job.run)), options...); err != nil {
-			_ = scheduler.Shutdown() // the error below says more
-			return nil, fmt.Errorf("worker: housekeeping job %s: %w", job.name, err)
+	} {
+		if err := c.add(job.name, job.cron, job.run); err != nil {
+			return nil, err
 		}
 	}
-	scheduler.Start()
-	return h, nil
+	c.scheduler.Start()
+	return c, nil
 }
-
-func (h *housekeeping) stop() { h.chores.stop(h.scheduler, h.logger) }
 
 // finishCalendars carries out changes of calendars whose writer stopped
 // half-way, since nobody else may come. It asks a store only that answered the

@@ -108,7 +108,7 @@ func (o *Options) grace() time.Duration { return min(o.ClaimTTL/2, o.Drain/5) }
 
 // stop ends what Run started. When it begins, the claims are settled or handed
 // back already.
-func (w *Worker) stop(server taskServer, housekeeping *housekeeping, elected *elected) {
+func (w *Worker) stop(server taskServer, housekeeping *chores, elected *elected) {
 	w.draining.Store(true)
 	began := time.Now()
 	w.options.Logger.Info("draining", "worker", w.options.ID, "at_most", w.options.Drain.String())
@@ -116,7 +116,7 @@ func (w *Worker) stop(server taskServer, housekeeping *housekeeping, elected *el
 	group.Go(server.Shutdown)
 	group.Go(housekeeping.stop)
 	group.Go(w.attending.Wait)
-	group.Go(func() { w.stopElected(elected) })
+	group.Go(elected.stop)
 	group.Go(func() {
 		if !w.inProcess.wait(w.options.Drain - w.options.grace()) {
 			w.options.Logger.Warn("a periodic task or a group did not end in time; it is left behind, and its lease runs out with the process")
