@@ -2,7 +2,6 @@ package admincli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -58,13 +57,14 @@ func newLooker(store *redisstore.Store, client redis.UniversalClient) (*queue.Au
 	return queue.NewAuditor(queue.AuditorOptions{Ledger: store, Catalog: store, Enqueuer: enqueuer, Redis: client, Reader: store, KeepRuns: maxRuns})
 }
 
-// An unreachableError adds where the store should be to why it is not there.
+// An unreachableError keeps where the store should be beside why it is not
+// there, which for most errors says where as well.
 type unreachableError struct {
 	address string // without user and password
 	err     error
 }
 
-func (e *unreachableError) Error() string { return fmt.Sprintf("%s: %s", e.address, e.err) }
+func (e *unreachableError) Error() string { return e.err.Error() }
 
 func (e *unreachableError) Unwrap() error { return e.err }
 

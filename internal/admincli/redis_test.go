@@ -236,6 +236,25 @@ func TestPasswordsStaySecret(t *testing.T) {
 	}
 }
 
+// A database that the server has not is told once, by the setting that names it.
+func TestADatabaseThatDoesNotExist(t *testing.T) {
+	server := redistest.Start(t, redistest.ServerOptions{})
+	url := "redis://" + server.Addr() + "/99"
+	for want, r := range map[string]*rig{
+		"redis":            {t: t, now: time.Now(), open: OpenRedis, environ: map[string]string{}},
+		"BELFRY_REDIS_URL": {t: t, now: time.Now(), open: OpenRedis, environ: map[string]string{"BELFRY_REDIS_URL": url}},
+	} {
+		args := []string{"schedule", "list"}
+		if want == "redis" {
+			args = append(args, "--redis", url)
+		}
+		got := r.run(args...)
+		if line := "error: " + want + ` "` + url + `": allowed: a database that this server has: most have 0 to 15 (ERR DB index is out of range)` + "\n"; got.code != exitUsage || got.stderr != line {
+			t.Errorf("exit %d, %q; want %q", got.code, got.stderr, line)
+		}
+	}
+}
+
 // Ten thousand schedules in one file.
 func TestApplyTenThousand(t *testing.T) {
 	if testing.Short() {

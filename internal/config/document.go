@@ -13,8 +13,9 @@ The worker is configured by environment variables alone. This page is made from 
 A wrong value stops the worker before it does anything, with one line for each problem and exit code 2. A variable that starts with
 ` + "`BELFRY_`" + ` and is not listed here is warned about. Durations are written like ` + "`500ms`, `30s`, `10m`, `1h`" + `.
 
-Where it says "secret", the variable with ` + "`_FILE`" + ` appended names a file that holds the value; set one of the two. No message and no log
-holds a password.
+Where it says "secret", the variable with ` + "`_FILE`" + ` appended names a file that holds the value; set one of the two. Symbolic
+links and pipes (` + "`BELFRY_REDIS_URL_FILE=<(print-url)`" + `) are read like files; one that is empty, or of which the end has not come after 5 s, is
+refused. No message and no log holds a password.
 
 ## BELFRY_REDIS_URL
 

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -104,9 +103,6 @@ func newField(block string, f reflect.StructField) field {
 	return out
 }
 
-// maxSecretFile bounds what is read from an X_FILE, in bytes.
-const maxSecretFile = 64 << 10
-
 // readFiles returns environ with X set from the file that X_FILE names.
 func readFiles(fields []field, environ map[string]string) (map[string]string, []error) {
 	values := make(map[string]string, len(environ))
@@ -124,24 +120,14 @@ func readFiles(fields []field, environ map[string]string) (map[string]string, []
 			problems = append(problems, &schedule.FieldError{Field: file, Value: path, Allowed: "either " + file + " or " + f.variable + ", not both"})
 			continue
 		}
-		content, err := readSecret(path)
-		if err != nil || len(content) > maxSecretFile {
-			problems = append(problems, &schedule.FieldError{Field: file, Value: path, Allowed: "a readable file of at most 64 KiB"})
+		secret, err := readSecret(path, fileWait)
+		if err != nil {
+			problems = append(problems, &schedule.FieldError{Field: file, Value: path, Allowed: "a readable file of 1 byte to 64 KiB", Hint: err.Error()})
 			continue
 		}
-		values[f.variable] = strings.TrimRight(string(content), "\r\n")
+		values[f.variable] = secret
 	}
 	return values, problems
-}
-
-// readSecret reads no more than tells that a file is too long: a device has no end.
-func readSecret(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 }
 
 // explain turns the parser's errors, which name Go fields and repeat values,

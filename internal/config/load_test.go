@@ -95,8 +95,10 @@ func TestLoadRefusesBoundsAndRelations(t *testing.T) {
 		{"unknown log format", "BELFRY_LOG_FORMAT", "xml", "auto, text or json"},
 		{"weight zero", "BELFRY_QUEUES", "a=0", "1 to 100"},
 		{"queue twice", "BELFRY_QUEUES", "a=1,a=2", "twice"},
-		{"secret file that is not there", "BELFRY_REDIS_URL_FILE", "/does/not/exist", "a readable file"},
-		{"a secret file without end", "BELFRY_REDIS_URL_FILE", "/dev/zero", "at most 64 KiB"},
+		{"secret file that is not there", "BELFRY_REDIS_URL_FILE", "/does/not/exist", "(no such file or directory)"},
+		{"a directory as secret file", "BELFRY_REDIS_URL_FILE", "/", "(is a directory)"},
+		{"an empty secret file", "BELFRY_REDIS_URL_FILE", "/dev/null", "(it is empty)"},
+		{"a secret file without end", "BELFRY_REDIS_URL_FILE", "/dev/zero", "a readable file of 1 byte to 64 KiB (it is longer)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
-	"os"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -47,24 +48,48 @@ func newTLS(c config.Redis) (*tls.Config, error) {
 	}
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
+		pem, err := config.ReadFile(c.CAFile)
 		out.RootCAs = x509.NewCertPool()
-		if err != nil || !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, &schedule.FieldError{Field: "BELFRY_REDIS_CA_FILE", Value: c.CAFile, Allowed: "a readable file of PEM certificates"}
+		if err == nil && !out.RootCAs.AppendCertsFromPEM(pem) {
+			err = errors.New("no certificate is in it")
+		}
+		if err != nil {
+			return nil, &schedule.FieldError{Field: "BELFRY_REDIS_CA_FILE", Value: c.CAFile, Allowed: "a readable file of PEM certificates", Hint: err.Error()}
 		}
 	}
 	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		pair, err := keyPair(c)
 		if err != nil {
-			return nil, &schedule.FieldError{Field: "BELFRY_REDIS_CERT_FILE", Value: c.CertFile,
-				Allowed: "a readable PEM certificate that fits the key in BELFRY_REDIS_KEY_FILE"}
+			return nil, err
 		}
 		out.Certificates = []tls.Certificate{pair}
 	}
 	return out, nil
 }
 
-// Open connects to a namespace. Close the client when done. It returns an
+// keyPair reads the client's certificate and its key.
+func keyPair(c config.Redis) (tls.Certificate, error) {
+	certificate, err := config.ReadFile(c.CertFile)
+	if err != nil {
+		return tls.Certificate{}, &schedule.FieldError{Field: "BELFRY_REDIS_CERT_FILE", Value: c.CertFile, Allowed: "a readable PEM certificate", Hint: err.Error()}
+	}
+	key, err := config.ReadFile(c.KeyFile)
+	if err != nil {
+		return tls.Certificate{}, &schedule.FieldError{Field: "BELFRY_REDIS_KEY_FILE", Value: c.KeyFile, Allowed: "a readable PEM key", Hint: err.Error()}
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return tls.Certificate{}, &schedule.FieldError{Field: "BELFRY_REDIS_CERT_FILE", Value: c.CertFile,
+			Allowed: "a readable PEM certificate that fits the key in BELFRY_REDIS_KEY_FILE", Hint: strings.TrimPrefix(err.Error(), "tls: ")}
+	}
+	return pair, nil
+}
+
+// noDatabase begins the reply to a database number that the server has not.
+const noDatabase = "DB index is out of range"
+
+// Open connects to a namespace. Close the client when done. It returns a
+// *schedule.FieldError for a database that the server does not have, and an
 // error when the store does not answer within ctx.
 func Open(ctx context.Context, c config.Redis) (*redisstore.Store, redis.UniversalClient, error) {
 	client, err := New(c)
@@ -77,6 +102,10 @@ func Open(ctx context.Context, c config.Redis) (*redisstore.Store, redis.Univers
 	}
 	if err != nil {
 		_ = client.Close() // the error below says more
+		if redis.HasErrorPrefix(err, noDatabase) {
+			return nil, nil, &schedule.FieldError{Field: "BELFRY_REDIS_URL", Value: c.URL.String(),
+				Allowed: "a database that this server has: most have 0 to 15", Hint: err.Error()}
+		}
 		return nil, nil, fmt.Errorf("connect: reach %s: %w", c.URL, err)
 	}
 	return store, client, nil
