@@ -194,3 +194,20 @@ func TestApplyShowsTheClockChangeWhole(t *testing.T) {
 		t.Errorf("apply printed\n%s", got)
 	}
 }
+
+// A word that resembles nothing gets no suggestion.
+func TestNoSuggestionFarFromTheWord(t *testing.T) {
+	r := newRig(t)
+	r.stdin = "schedules:\n  - {id: a, expression: 5m, type: log, nope: 1}\n"
+	for _, args := range [][]string{{"validate", "-f", "-"}, {"schedule", "list", "--nope"}, {"nope"}, {"schedule", "nope"}, {"schedule", "list", "--sort", "nope"}} {
+		got := r.run(args...)
+		if got.code != exitUsage || !strings.Contains(got.stderr, "nope") || strings.Contains(got.stderr, "did you mean") {
+			t.Errorf("%v: exit %d, %s", args, got.code, got.stderr)
+		}
+	}
+	for flag, want := range map[string]string{"--queu": "--queue?", "--namespase": "--namespace?"} {
+		if got := r.run("schedule", "list", flag); !strings.Contains(got.stderr, "did you mean "+want) {
+			t.Errorf("%s: %s", flag, got.stderr)
+		}
+	}
+}

@@ -14,19 +14,17 @@ func near(name string, candidates []string) []string {
 		name string
 		cost int
 	}
-	lower := strings.ToLower(name)
-	limit := max(2, len(name)/3)
-	if len(name) <= 3 {
-		limit = 1 // two edits turn any short name into any other
-	}
+	bare := func(text string) string { return strings.ToLower(strings.TrimLeft(text, "-")) }
+	lower := bare(name)
 	var found []scored
 	for _, candidate := range candidates {
-		cost := nearest.Distance(lower, strings.ToLower(candidate), limit)
-		if cost > limit && len(lower) >= 3 && strings.Contains(strings.ToLower(candidate), lower) {
-			cost = limit
+		other := bare(candidate)
+		edits, ok := nearest.Slip(lower, other)
+		if !ok && len(lower) >= 3 && strings.Contains(other, lower) {
+			edits, ok = nearest.Limit(lower), true
 		}
-		if cost <= limit {
-			found = append(found, scored{candidate, cost})
+		if ok {
+			found = append(found, scored{candidate, edits})
 		}
 	}
 	sort.SliceStable(found, func(i, j int) bool { return found[i].cost < found[j].cost })

@@ -158,11 +158,13 @@ func TestNoOutputHoldsAPassword(t *testing.T) {
 }
 
 func TestUnknownVariables(t *testing.T) {
-	w, err := Load(map[string]string{"BELFRY_QUEUE": "x", "BELFRY_TEST_REDIS": "1", "BELFRY_SOMETHING_ELSE_ALTOGETHER": "x", "PATH": "/"})
+	w, err := Load(map[string]string{"BELFRY_QUEUE": "x", "BELFRY_TEST_REDIS": "1", "BELFRY_SOMETHING_ELSE_ALTOGETHER": "x", "BELFRY_NOPE": "x", "BELFRY_LOG_LVL": "x", "PATH": "/"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
+		"BELFRY_LOG_LVL is not a setting and does nothing; did you mean BELFRY_LOG_LEVEL?",
+		"BELFRY_NOPE is not a setting and does nothing",
 		"BELFRY_QUEUE is not a setting and does nothing; did you mean BELFRY_QUEUES?",
 		"BELFRY_SOMETHING_ELSE_ALTOGETHER is not a setting and does nothing",
 	}

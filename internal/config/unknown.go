@@ -42,14 +42,17 @@ func UnknownVariables(environ map[string]string) []string {
 	return warnings
 }
 
-// maxEdits is how far a name may be from a known one to be taken for it.
+// maxEdits bounds how far a long name may be from a known one to be taken for
+// it.
 const maxEdits = 4
 
+// closest compares what follows the prefix, which all names share.
 func closest(name string, known map[string]bool) string {
-	best, bestDistance := "", maxEdits+1
+	best, bestEdits := "", maxEdits+1
 	for _, candidate := range slices.Sorted(maps.Keys(known)) {
-		if d := nearest.Distance(name, candidate, maxEdits); d < bestDistance {
-			best, bestDistance = candidate, d
+		edits, ok := nearest.Slip(strings.TrimPrefix(name, prefix), strings.TrimPrefix(candidate, prefix))
+		if ok && edits < bestEdits {
+			best, bestEdits = candidate, edits
 		}
 	}
 	return best

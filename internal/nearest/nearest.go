@@ -35,3 +35,16 @@ func Distance(a, b string, limit int) int {
 	}
 	return last[len(b)]
 }
+
+// Limit is how many edits make a slip of the hand: one for each three letters
+// of the name that was typed, and at least one. More turns any short word into
+// any other.
+func Limit(name string) int { return max(1, len(name)/3) }
+
+// Slip returns how far name is from candidate, and whether a slip of the hand
+// explains that: within [Limit], and with something in common.
+func Slip(name, candidate string) (edits int, ok bool) {
+	limit := Limit(name)
+	edits = Distance(name, candidate, limit)
+	return edits, edits <= limit && edits < min(len(name), len(candidate))
+}

@@ -15,3 +15,21 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestSlip(t *testing.T) {
+	for name, candidates := range map[string]map[string]bool{
+		"nope":     {"type": false, "top": false, "note": true, "node": true, "nopes": true},
+		"date":     {"dates": true, "name": false},
+		"tz":       {"at": false, "t": false, "tzs": true, "to": true},
+		"x":        {"y": false, "id": false, "xy": false},
+		"tiemzone": {"timezone": true, "time_zone": true, "timeout": false},
+		"corn":     {"cron": true, "only": false},
+		"":         {"id": false, "": false},
+	} {
+		for candidate, want := range candidates {
+			if edits, got := Slip(name, candidate); got != want {
+				t.Errorf("Slip(%q, %q) = %d, %t; want %t", name, candidate, edits, got, want)
+			}
+		}
+	}
+}

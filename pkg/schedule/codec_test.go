@@ -301,6 +301,9 @@ func TestCalendarJSON(t *testing.T) {
 	if err := got.UnmarshalJSON([]byte(`{"nam":"x"}`)); !errors.As(err, &field) || field.Hint != `did you mean "name"?` {
 		t.Errorf("unknown name: %v", err)
 	}
+	if err := got.UnmarshalJSON([]byte(`{"nope":"x"}`)); !errors.As(err, &field) || field.Hint != "" {
+		t.Errorf("a name like no other: %v", err)
+	}
 }
 
 // The definition is opaque JSON to stores: it must survive as text.

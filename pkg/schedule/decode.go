@@ -80,10 +80,14 @@ func checkNames(data []byte, path string, known []string) error {
 	return nil
 }
 
-// nearestName suggests a known name that differs little, or nothing.
+// nearestName suggests a known name that differs little, or nothing: one edit
+// in short names, two from six letters.
 func nearestName(name string, known []string) string {
 	plain := func(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s)) }
-	best, least := "", 3
+	best, least := "", 2
+	if len(plain(name)) >= 6 {
+		least = 3
+	}
 	for _, candidate := range known {
 		if d := editDistance(plain(name), plain(candidate), least); d < least && d < len(candidate) {
 			best, least = candidate, d
