@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/spf13/cobra"
@@ -147,10 +148,14 @@ type applying struct {
 	counts  map[string]int
 	touched []schedule.Schedule
 	changed map[string]bool // calendars that differ from the stored ones
-	failed  []error
-	bar     *progressBar
-	done    int // schedules, of total
-	total   int
+	// What these changes leave nothing to fire for: users of calendars that no
+	// file names, and schedules of the files.
+	silences []silencing
+	silent   []schedule.ID
+	failed   []error
+	bar      *progressBar
+	done     int // schedules, of total
+	total    int
 	// ifVersion is what the one schedule must have; nil: any.
 	ifVersion *int64
 }
@@ -234,6 +239,9 @@ func (a *applying) one(d desired, definition schedule.Schedule, result schedule.
 			row.next = entry.Status.NextAt
 		}
 		row.held = entry.Status.State
+		if _, fires := d.compiled.First(a.s.env.Now()); !fires && !entry.Status.NextAt.IsZero() && (!result.Unchanged || a.usesChanged(definition)) {
+			a.silent, row.next = append(a.silent, definition.ID), time.Time{}
+		}
 		if err := a.pausing(d, entry, &row); err != nil {
 			return err
 		}
@@ -311,6 +319,7 @@ func (a *applying) finish(out *applied, err error) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	a.warnSilent()
 	if len(a.touched) > 0 {
 		a.s.warnUnserved(a.touched)
 	}

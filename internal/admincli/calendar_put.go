@@ -32,7 +32,9 @@ func newCalendarPut(s *session) *cobra.Command {
 		Long: `Store a calendar from flags, or those of a file. The calendar is replaced as a
 whole; all others are left alone. The next firings of the schedules that name it
 move at once, and are shown; a firing that a worker has claimed already still
-happens. With --dry-run nothing is written, and everything is shown.`,
+happens. Schedules for which nothing is left to fire are named in a warning: they
+are kept, and fire again once the calendar lets them. With --dry-run nothing is
+written, and everything is shown.`,
 		Example: `  admin calendar put holidays-de --tz Europe/Berlin --date 2026-12-25..2026-12-26 --date 2027-01-01
   admin calendar put weekends --weekly 'Sat 00:00-Mon 00:00' --dry-run
   admin calendar put -f holidays.yaml -o json`,
@@ -96,11 +98,13 @@ func (s *session) putCalendars(cmd *cobra.Command, f *calendarPutFlags, args []s
 		options.IfVersion = &f.ifVersion
 	}
 	rows, v := []putJSON{}, view{}
+	var silences []silencing
 	for _, c := range wanted {
-		row, err := s.putCalendar(c, options)
+		row, q, err := s.putCalendar(c, options)
 		if err != nil {
 			return err
 		}
+		silences = append(silences, q)
 		rows, v.names = append(rows, row), append(v.names, c.Name)
 	}
 	v.data = rows
@@ -115,28 +119,42 @@ func (s *session) putCalendars(cmd *cobra.Command, f *calendarPutFlags, args []s
 			}
 		}
 	}
-	return s.emit(v)
+	if err := s.emit(v); err != nil {
+		return err
+	}
+	for _, q := range silences {
+		q.warn(s)
+	}
+	return nil
 }
 
-// putCalendar stores one calendar beside the others.
-func (s *session) putCalendar(c schedule.Calendar, options schedule.CalendarOptions) (putJSON, error) {
+// putCalendar stores one calendar beside the others, and says what that leaves
+// without a time to fire at.
+func (s *session) putCalendar(c schedule.Calendar, options schedule.CalendarOptions) (putJSON, silencing, error) {
 	store, all, err := s.calendarStore()
 	if err != nil {
-		return putJSON{}, err
+		return putJSON{}, silencing{}, err
 	}
 	ctx, cancel := s.call()
 	defer cancel()
 	result, err := store.PutCalendars(ctx, []schedule.Calendar{c}, options)
 	if err != nil {
-		return putJSON{}, s.calendarFailed(c.Name, options, err)
+		return putJSON{}, silencing{}, s.calendarFailed(c.Name, options, err)
+	}
+	quiet, err := s.silenced(store, all, c, result)
+	if err != nil {
+		return putJSON{}, silencing{}, err
 	}
 	row := putJSON{Kind: "calendar", ID: c.Name, Action: string(result.Actions[0]), DryRun: options.DryRun, Version: result.Version,
 		Users: result.Users, Moved: result.Moved}
 	if i := slices.IndexFunc(all, func(old schedule.Calendar) bool { return old.Name == c.Name }); i >= 0 {
 		row.Changes = calendarChanges(all[i], c)
 	}
-	row.Moves, err = s.calendarMoves(result.Moves)
-	return row, err
+	for _, id := range quiet.ids[:min(len(quiet.ids), schedule.MaxCalendarMoves)] {
+		row.Silenced = append(row.Silenced, string(id))
+	}
+	row.Moves, err = s.calendarMoves(result.Moves, quiet)
+	return row, quiet, err
 }
 
 // calendarChanges compares two calendars field by field.
@@ -160,8 +178,9 @@ func calendarChanges(before, after schedule.Calendar) []change {
 	return changes
 }
 
-// calendarMoves renders moves in the zones of their schedules.
-func (s *session) calendarMoves(moves []schedule.CalendarMove) ([]calendarMove, error) {
+// calendarMoves renders moves in the zones of their schedules. One that is
+// silenced moves to no time: where the store goes on searching is none.
+func (s *session) calendarMoves(moves []schedule.CalendarMove, quiet silencing) ([]calendarMove, error) {
 	if len(moves) == 0 {
 		return nil, nil
 	}
@@ -180,6 +199,9 @@ func (s *session) calendarMoves(moves []schedule.CalendarMove) ([]calendarMove, 
 			in = s.reading(e.Schedule, nil, nil).zone
 		}
 		in = s.location(in)
+		if quiet.holds(m.Schedule) {
+			m.To = time.Time{}
+		}
 		views = append(views, calendarMove{Schedule: string(m.Schedule), From: iso(m.From, in), FromMS: millis(m.From), To: iso(m.To, in), ToMS: millis(m.To),
 			line: fmt.Sprintf("%s: next firing %s → %s", m.Schedule, orNone(m.From, in), orNone(m.To, in))})
 	}

@@ -97,10 +97,11 @@ func (s *session) addCalendars(all []schedule.Calendar) error {
 func (a *applying) calendars(wanted []schedule.Calendar, out *applied) error {
 	a.changed = map[string]bool{}
 	for _, c := range wanted {
-		row, err := a.s.putCalendar(c, schedule.CalendarOptions{DryRun: a.dryRun})
+		row, quiet, err := a.s.putCalendar(c, schedule.CalendarOptions{DryRun: a.dryRun})
 		if err != nil {
 			return err
 		}
+		a.silences = append(a.silences, quiet.without(func(id schedule.ID) bool { _, known := a.stored[id]; return known }))
 		a.changed[c.Name] = row.Action != string(schedule.CalendarUnchanged)
 		a.counts[row.Action]++
 		if err := out.addCalendar(row); err != nil {

@@ -120,6 +120,8 @@ type putJSON struct {
 	Users int            `json:"users,omitempty"`
 	Moved int            `json:"moved,omitempty"`
 	Moves []calendarMove `json:"moves,omitempty"`
+	// Silenced are the first 100 of those for which nothing is left to fire.
+	Silenced []string `json:"silenced,omitempty"`
 }
 
 // actionOf says in one word what a put did.
