@@ -131,6 +131,7 @@ func (r *reader) read(text []byte, document func(ast.Node)) error {
 	if err != nil {
 		return syntaxProblem(r.file, text, err)
 	}
+	r.raw = rawEntries(text)
 	for _, one := range file.Docs {
 		document(one.Body)
 	}
@@ -270,8 +271,9 @@ type reader struct {
 	file     string
 	found    fileContent
 	problems []error
-	current  *written // the schedule or calendar being read; nil outside one
-	before   filePart // where the text stands in its file
+	current  *written   // the schedule or calendar being read; nil outside one
+	before   filePart   // where the text stands in its file
+	raw      []rawEntry // the schedules of a JSON text, in order
 }
 
 // place is where a node begins in the file.

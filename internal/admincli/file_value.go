@@ -30,7 +30,9 @@ func (r *reader) value(out *bytes.Buffer, node ast.Node, s *shape, path string) 
 	case shapeTextMap:
 		r.textMap(out, node, path)
 	case shapeJSON:
+		start := out.Len()
 		r.json(out, node, path)
+		r.asWritten(out, start, path)
 	default:
 		r.scalar(out, node, s.kind, path)
 	}
