@@ -27,6 +27,11 @@ const maxBackoffKeys = 64
 // of times a second. The hook holds back the answer of a script that keeps
 // failing, from 10 ms doubling up to 1 s; a success ends that. Each script
 // counts by itself, and other commands pass.
+//
+// The scripts by which asynq ends a task for good it repeats until Redis
+// answers, with a delay from 50 ms doubling up to 2 s, as long as the lease on
+// the task lives: asynq gives up after the first try. A server that is shut
+// down meanwhile waits for that, 30 s at most.
 func NewBackoffHook() redis.Hook {
 	return &backoffHook{fails: make(map[string]int)}
 }
@@ -49,8 +54,11 @@ func (h *backoffHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 // ProcessHook holds back failures.
 func (h *backoffHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
 		key, ok := scriptOf(cmd)
+		if ok && completes(ctx, cmd) {
+			return complete(ctx, func() error { return next(ctx, cmd) })
+		}
+		err := next(ctx, cmd)
 		if !ok {
 			return err
 		}

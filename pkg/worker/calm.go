@@ -17,9 +17,10 @@ import (
 // A calm client is what asynq's server talks through. A script that Redis
 // refuses again and again, such as when its memory is full or a permission is
 // missing, is answered with growing delay: asynq repeats a refused dequeue
-// without a pause, hundreds of thousands of times a second. No script waits
-// for an answer longer than calmCall, since asynq sets no deadlines. And it
-// knows which scripts are refused, for readiness.
+// without a pause, hundreds of thousands of times a second. The scripts that
+// end a task are repeated as long as its lease lives, which asynq does not. No
+// script waits for an answer longer than calmCall, since asynq sets no
+// deadlines. And it knows which scripts are refused, for readiness.
 type calm struct {
 	redis.UniversalClient
 	hook redis.Hook
@@ -71,10 +72,20 @@ func (c *calm) call(ctx context.Context, sha string, keys []string, call func(co
 		ctx, cancel := context.WithTimeout(ctx, calmCall)
 		defer cancel()
 		cmd = call(ctx)
+		c.note(sha, cmd.Err())
 		return cmd.Err()
 	})
-	c.note(sha, run(ctx, redis.NewCmd(ctx, "evalsha", sha)))
+	_ = run(ctx, redis.NewCmd(ctx, scriptArgs(sha, keys)...)) // the error is that of cmd
 	return cmd
+}
+
+// scriptArgs are the words of a call of a script, as far as hooks read them.
+func scriptArgs(sha string, keys []string) []any {
+	args := []any{"evalsha", sha, len(keys)}
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return args
 }
 
 // takesTask reports whether the keys are those of the script by which asynq

@@ -73,6 +73,35 @@ func TestCalmSlowsDownOneScriptOnly(t *testing.T) {
 	})
 }
 
+// asynq does not repeat what ends a task; and readiness hears of the refusals
+// while they last.
+func TestCalmRepeatsCompletions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := redistest.InMemory(t)
+		client := newCalm(memory.Client())
+		done := redis.NewScript("return redis.call('LREM', KEYS[1], 0, ARGV[1])")
+		keys := []string{"asynq:{q}:active", "asynq:{q}:lease", "asynq:{q}:t:one", "asynq:{q}:processed:2026-11-30", "asynq:{q}:processed"}
+		if err := memory.Client().LPush(t.Context(), keys[0], "one").Err(); err != nil {
+			t.Fatal(err)
+		}
+		memory.Server().SetError("OOM command not allowed when used memory > 'maxmemory'")
+		time.AfterFunc(calmStuck+time.Second, func() {
+			if client.stuck() == nil {
+				t.Errorf("nothing is stuck after %s of refusals", calmStuck+time.Second)
+			}
+		})
+		time.AfterFunc(calmStuck+5*time.Second, func() { memory.Server().SetError("") })
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if n, err := done.Run(ctx, client, keys, "one").Int(); err != nil || n != 1 {
+			t.Errorf("the completion = %d, %v, want 1", n, err)
+		}
+		if err := client.stuck(); err != nil {
+			t.Errorf("after an answer: %v", err)
+		}
+	})
+}
+
 // A server that takes a script and never answers.
 func TestCalmSetsDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

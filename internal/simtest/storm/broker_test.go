@@ -17,6 +17,7 @@ const (
 	retrying  = "retry"
 	archived  = "archived"
 	completed = "completed"
+	gone      = "gone" // no state of asynq's: it deletes the task
 )
 
 // asynq's own constants.
@@ -35,6 +36,7 @@ type task struct {
 	msg       []byte          // likewise, as stored
 	state     string
 	stub      bool
+	keep      bool // for its retention, when it succeeded
 	retried   int
 	lastErr   string
 	lease     time.Time // with active
@@ -95,7 +97,7 @@ func (b *broker) enqueue(key string, msg []byte, info *asynq.TaskInfo) bool {
 	if b.tasks[key] != nil {
 		return false
 	}
-	b.tasks[key] = &task{info: info, msg: msg, state: pending}
+	b.tasks[key] = &task{info: info, msg: msg, state: pending, keep: b.keep}
 	b.waiting = append(b.waiting, key)
 	b.sim.witness.enqueued(info)
 	b.ring()
@@ -159,24 +161,37 @@ func (b *broker) extend(keys []string) {
 }
 
 // errNotActive is asynq's answer to a completion of what is not active.
-var errNotActive = errors.New("NOT FOUND")
+const errNotActive = reply("NOT FOUND")
+
+// end returns the state that asynq gives a task whose handler returned cause.
+func (t *task) end(cause error) string {
+	switch {
+	case cause == nil && t.keep && t.info.Retention > 0:
+		return completed
+	case cause == nil, errors.Is(cause, asynq.RevokeTask):
+		return gone
+	case errors.Is(cause, asynq.SkipRetry), t.retried >= t.info.MaxRetry:
+		return archived
+	default:
+		return retrying
+	}
+}
 
 // finish is Done, MarkAsComplete, Retry or Archive.
-func (b *broker) finish(key string, cause error, delay time.Duration, failure bool) error {
+func (b *broker) finish(key, end string, cause error, delay time.Duration, failure bool) error {
 	t := b.tasks[key]
 	if t == nil || t.state != active || t.stub {
 		return errNotActive
 	}
-	retention := t.info.Retention
-	switch {
-	case cause == nil && b.keep && retention > 0:
-		t.state, t.expires = completed, time.Now().Add(retention)
-	case cause == nil, errors.Is(cause, asynq.RevokeTask):
+	switch t.state = end; end {
+	case completed:
+		t.expires = time.Now().Add(t.info.Retention)
+	case gone:
 		delete(b.tasks, key)
-	case errors.Is(cause, asynq.SkipRetry), t.retried >= t.info.MaxRetry:
-		t.state, t.lastErr = archived, cause.Error()
+	case archived:
+		t.lastErr = cause.Error()
 	default:
-		t.state, t.lastErr, t.processAt = retrying, cause.Error(), time.Now().Add(delay)
+		t.lastErr, t.processAt = cause.Error(), time.Now().Add(delay)
 		if failure {
 			t.retried++
 		}
@@ -194,7 +209,7 @@ func (b *broker) recover(delay func(int, error, *asynq.Task) time.Duration) {
 		}
 		b.sim.count("recovered by asynq")
 		wait := delay(t.retried, asynq.ErrLeaseExpired, asynq.NewTaskWithHeaders(t.info.Type, t.info.Payload, t.info.Headers))
-		_ = b.finish(key, asynq.ErrLeaseExpired, wait, true) // it is active
+		_ = b.finish(key, t.end(asynq.ErrLeaseExpired), asynq.ErrLeaseExpired, wait, true) // it is active
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/belfryhq/belfry/pkg/queue"
 )
@@ -20,6 +21,7 @@ type consumer struct {
 	handler asynq.Handler
 	failure func(error) bool
 	delay   asynq.RetryDelayFunc
+	hook    redis.Hook // nil: asynq alone
 	slots   chan struct{}
 	bell    chan struct{}
 	leased  map[string]*delivery // by key; needs the lock of the simulation
@@ -57,7 +59,7 @@ func (s *sim) consume(p *process) error {
 		if err != nil {
 			return err
 		}
-		c.handler, c.failure, c.delay = m.Wrap(handler), m.IsFailure, m.RetryDelay
+		c.handler, c.failure, c.delay, c.hook = m.Wrap(handler), m.IsFailure, m.RetryDelay, queue.NewBackoffHook()
 	}
 	s.atomically(func() { c.bell = s.broker.joined(p.id) })
 	s.group.Go(c.run)
@@ -163,26 +165,51 @@ func (c *consumer) leaseEnd(d *delivery) (end time.Time) {
 	return end
 }
 
-// finish reports the end of a task. When that fails, asynq's syncer repeats it
-// with a context that has ended, which is as good as nothing.
+// finish reports the end of a task, until the lease that it began under is over.
+// Servers with the product's middleware have its hook too, which repeats what
+// asynq tries once.
 func (c *consumer) finish(d *delivery, cause error) {
 	t := asynq.NewTaskWithHeaders(d.task.info.Type, d.task.info.Payload, d.task.info.Headers)
+	end, failure, op := d.task.end(cause), cause != nil && c.failure(cause), "done"
 	var delay time.Duration
 	if cause != nil {
-		delay = c.delay(d.task.retried, cause, t)
+		op, delay = "not done", c.delay(d.task.retried, cause, t)
 	}
-	op := "done"
-	if cause != nil {
-		op = "not done"
-	}
-	_, _ = call(context.WithoutCancel(c.p.ctx), c.p, op, d.key, func(context.Context) (string, error) {
-		var err error
-		c.p.sim.atomically(func() { err = c.p.sim.broker.finish(d.key, cause, delay, cause != nil && c.failure(cause)) })
-		if cause != nil {
-			return cause.Error(), err
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(c.p.ctx), c.leaseEnd(d))
+	defer cancel()
+	run := func(ctx context.Context, _ redis.Cmder) error {
+		_, err := call(ctx, c.p, op, d.key, func(context.Context) (string, error) {
+			var err error
+			c.p.sim.atomically(func() { err = c.p.sim.broker.finish(d.key, end, cause, delay, failure) })
+			if cause != nil {
+				return cause.Error(), err
+			}
+			return "", err
+		})
+		if errors.Is(err, errDead) {
+			cancel()
 		}
-		return "", err
-	})
+		return err
+	}
+	if c.hook != nil && end != retrying { // that it holds back with chance, which would not replay
+		run = c.hook.ProcessHook(run)
+	}
+	_ = run(ctx, script(end, d.key)) // asynq logs it; its syncer's context has ended
+}
+
+// script is the call by which asynq ends a task, as far as hooks read it.
+func script(end, key string) redis.Cmder {
+	asynqs := func(name string) string { return "asynq:{" + queueOf(key) + "}:" + name }
+	args := []any{"evalsha", end, 4}
+	switch end {
+	case completed:
+		args = append(args, asynqs("active"), asynqs("lease"), asynqs(end), key)
+	case gone:
+		args = append(args, asynqs("active"), asynqs("lease"), key, asynqs("processed"))
+	default:
+		args = append(args, key, asynqs("active"), asynqs("lease"), asynqs(end))
+	}
+	return redis.NewCmd(context.Background(), args...)
 }
 
 // beat extends the leases of what runs.

@@ -139,7 +139,7 @@ func (s *sim) judgeTrack(t *track) {
 		}
 	}
 	for _, g := range did[:max(0, len(did)-1)] {
-		if !g.reported && w.excused(g) || w.rolled() {
+		if w.excused(g) {
 			s.result.excused++
 			continue
 		}

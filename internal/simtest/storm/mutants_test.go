@@ -57,6 +57,7 @@ var mutants = []mutant{
 	{"what is settled is acknowledged, not run", "B2", "effect-without-a-grant", []edit{{"pkg/queue/middleware.go", "	switch grant.Answer {\n", "	if grant.Answer == claim.BeginSettled {\n		grant.Answer = claim.BeginRun\n	}\n	switch grant.Answer {\n"}}},
 	{"a payload comes out of the buffer with its firing", "P4", "wrong-content", []edit{{recordFile, "Queue: f.queue, Extra: f.extra}", "Queue: f.queue}"}}},
 	{"the auditor enqueues the payload of a trigger", "P4", "wrong-content", []edit{{"pkg/queue/act.go", "Redrives: f.Redrives, Definition: definition, Queue: f.Queue, Extra: f.Extra}", "Redrives: f.Redrives, Definition: definition, Queue: f.Queue}"}}},
+	{"the completion of a task is repeated", "B5", "doubled", []edit{{"pkg/queue/backoff.go", "ok && completes(", "false && completes("}}},
 	// Without a row: drawn storms.
 	{"a re-drive carries the payload of a trigger", "", "wrong-content", []edit{{"pkg/queue/act.go", "Redrives: redrives, Definition: definition, Queue: f.Queue, Extra: f.Extra}", "Redrives: redrives, Definition: definition, Queue: f.Queue}"}}},
 	{"a skip counts while a claim waits for the overlap policy", "", "wrong-verdict", []edit{{claimsFile, "		case slices.ContainsFunc(r.skips, r.next.Equal): // asked", "		case false: // asked"}}},

@@ -41,6 +41,14 @@ type scenario struct {
 
 func (c scenario) jumps() bool { return c.storeJump > 0 || c.workerJump > 0 }
 
+// remembers reports whether the queue keeps a record of every firing that ran,
+// whatever the store forgets: nothing happens to its tasks, nobody deletes one,
+// no firing gets another queue, and no clock moves.
+func (c scenario) remembers() bool {
+	return !c.plain && !c.noRetention && !c.mixed && c.overlap != schedule.OverlapCancelOther && !c.jumps() && c.dup == 0 &&
+		c.lose+c.rollQueue+c.rollBoth+c.moves+c.cancels == 0
+}
+
 // mayFail reports whether attempts can be used up: handlers fail, or so many
 // crash that asynq gives a task up.
 func (c scenario) mayFail() bool {

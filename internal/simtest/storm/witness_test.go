@@ -99,14 +99,27 @@ func (w *witness) disturb(who string, until time.Time) {
 	w.disturbed[who] = append(w.disturbed[who], span{time.Now(), until})
 }
 
-// excused reports whether the attempt could not report its end: its process
-// crashed or stood still, or a clock or a store went back.
+// excused reports whether nothing could know of the attempt: its process
+// crashed or stood still before it reported, or a clock or a store went back.
 func (w *witness) excused(g *grant) bool {
+	switch {
+	case w.rolled() && w.sim.c.remembers(): // the store forgot, and the queue must know
+		return w.troubled(g, g.who)
+	case w.rolled():
+		return true
+	default:
+		return !g.reported && w.troubled(g, g.who, "store")
+	}
+}
+
+// troubled reports whether one of them was disturbed during the attempt, or
+// soon after.
+func (w *witness) troubled(g *grant, whom ...string) bool {
 	end := g.over
 	if end.IsZero() {
 		end = time.Now()
 	}
-	for _, who := range []string{g.who, "store"} {
+	for _, who := range whom {
 		for _, s := range w.disturbed[who] {
 			if s.from.Before(end.Add(time.Second)) && !s.to.Before(g.at) {
 				return true
