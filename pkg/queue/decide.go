@@ -76,8 +76,11 @@ func decideSeen(f claim.OpenFiring, task seen, orphaned bool) decision {
 	}
 	switch task.info.State {
 	case asynq.TaskStateArchived:
-		if strings.HasSuffix(task.info.LastErr, unknownFate) {
+		switch {
+		case strings.HasSuffix(task.info.LastErr, unknownFate):
 			return decision{doSettle, claim.OutcomeUnknown, unknownFate}
+		case strings.HasSuffix(task.info.LastErr, cancelledRun):
+			return decision{doSettle, claim.OutcomeCancelled, cancelledRun}
 		}
 		if attempted(f, task) {
 			return decision{doSettle, claim.OutcomeFailed, archivedReason(task)}

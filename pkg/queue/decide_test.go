@@ -81,6 +81,7 @@ func TestDecideSeen(t *testing.T) {
 		{"archived after several crashes before the handler", claim.OpenFiring{}, task(asynq.TaskStateArchived, retried, lastErr(asynq.ErrLeaseExpired.Error())), false, doRedrive, ""},
 		{"archived after retries", claim.OpenFiring{}, task(asynq.TaskStateArchived, retried), false, doSettle, claim.OutcomeFailed},
 		{"archived by SkipRetry of a plain consumer", claim.OpenFiring{}, task(asynq.TaskStateArchived, lastErr("bad input: skip retry for the task")), false, doSettle, claim.OutcomeFailed},
+		{"archived since it was cancelled under at_most_once", claim.OpenFiring{}, task(asynq.TaskStateArchived, lastErr((&CancelledError{"a:1:2"}).Error())), false, doSettle, claim.OutcomeCancelled},
 		{"archived since its fate is unknown", claim.OpenFiring{Attempt: 1}, task(asynq.TaskStateArchived, lastErr((&UnknownFateError{"a:1:2"}).Error())), false, doSettle, claim.OutcomeUnknown},
 		{"archived after an attempt that the ledger saw", claim.OpenFiring{Attempt: 1}, task(asynq.TaskStateArchived), false, doSettle, claim.OutcomeFailed},
 		{"cancelled, missing", cancelled, seen{}, false, doSettle, claim.OutcomeCancelled},

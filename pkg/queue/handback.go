@@ -107,6 +107,24 @@ const unknownFate = "its last attempt was cut off, and under at_most_once it is 
 // Unwrap returns asynq.SkipRetry.
 func (e *UnknownFateError) Unwrap() error { return asynq.SkipRetry }
 
+// A CancelledError is what asynq gets for a task under at_most_once that was
+// cancelled while it ran. As with an UnknownFateError, asynq archives the task:
+// that it began must not be forgotten, and that it succeeded must not be told.
+type CancelledError struct {
+	Firing claim.FiringID
+}
+
+// Error says what happened. What the auditor finds as the last error of an
+// archived task ends so.
+func (e *CancelledError) Error() string {
+	return fmt.Sprintf("queue: firing %s: %s", e.Firing, cancelledRun)
+}
+
+const cancelledRun = "it was cancelled while it ran, and under at_most_once it is not repeated"
+
+// Unwrap returns asynq.SkipRetry.
+func (e *CancelledError) Unwrap() error { return asynq.SkipRetry }
+
 // finalError tells asynq to archive the task although it would retry it.
 type finalError struct{ err error }
 

@@ -207,9 +207,9 @@ func TestHeartbeatSurvivesLostReplies(t *testing.T) {
 }
 
 // The task of a cancelled run is deleted: a completed one says that it
-// succeeded. Under at_most_once it stays, since it says that it began.
+// succeeded. Under at_most_once it is archived, which says that it began.
 func TestCancelledRunIsReportedSo(t *testing.T) {
-	for effect, state := range map[schedule.Effect]string{schedule.AtLeastOnce: "none", schedule.AtMostOnce: "completed"} {
+	for effect, state := range map[schedule.Effect]string{schedule.AtLeastOnce: "none", schedule.AtMostOnce: "archived"} {
 		t.Run(string(effect), func(t *testing.T) {
 			inBubble(t, definition(func(d *schedule.Schedule) { d.Effect = effect }), func(b *bench) { cancelRunning(b, state) })
 		})

@@ -147,7 +147,7 @@ func (m *Middleware) report(ctx context.Context, d delivery, life *life, a attem
 	case a.outcome != claim.OutcomeCancelled:
 		return a.err
 	case d.effect == schedule.AtMostOnce:
-		return nil // that it began is what must never be forgotten
+		return &CancelledError{Firing: a.ID}
 	default:
 		return &DroppedError{Firing: a.ID, Reason: "it was cancelled while it ran"}
 	}
