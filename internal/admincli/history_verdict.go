@@ -13,7 +13,7 @@ import (
 )
 
 // verdictFilters are the words of history --verdict.
-var verdictFilters = []string{"fired", "missed", "skipped", "failed", "late", "coalesced", "overlap", "paused", "excluded", "superseded"}
+var verdictFilters = []string{"fired", "missed", "skipped", "failed", "late", "coalesced", "overlap", "paused", "excluded", "superseded", "unreadable"}
 
 // verdictsOf are the verdicts that a word stands for; a word that is not here
 // is its own verdict. late and failed are no verdicts: they come from the run

@@ -35,7 +35,7 @@ runs and backfills have no verdict and are left out.
   fired       its task was pushed
   missed      nobody claimed it in time: verdicts missed and coalesced
   skipped     it was left out: verdicts skipped, overlap, paused and excluded
-  coalesced, overlap, paused, excluded, superseded: that verdict only
+  coalesced, overlap, paused, excluded, superseded, unreadable: that verdict only
   failed      it fired and ended failed or lost; from the run log
   late        its first attempt began more than --grace and the jitter after the
               scheduled time, or it is due that long and unclaimed; from the run

@@ -34,7 +34,7 @@ type whyJSON struct {
 	At   *string `json:"at"`
 	AtMS *int64  `json:"at_ms"`
 	// Answer is a verdict (fired, coalesced, missed, overlap, paused, skipped,
-	// excluded, superseded), or open, pending, ahead, skip_asked, not_scheduled,
+	// excluded, superseded, unreadable), or open, pending, ahead, skip_asked, not_scheduled,
 	// before_creation, completed, forgotten or unusable.
 	Answer string       `json:"answer"`
 	Text   string       `json:"text"`

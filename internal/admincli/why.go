@@ -33,6 +33,7 @@ var verdictWords = map[schedule.Verdict]string{
 	schedule.VerdictFired: "fired", schedule.VerdictCoalesced: "coalesced", schedule.VerdictMissed: "missed",
 	schedule.VerdictOverlap: "overlap", schedule.VerdictPaused: "paused", schedule.VerdictSkipped: "skipped",
 	schedule.VerdictExcluded: "excluded", schedule.VerdictSuperseded: "superseded",
+	schedule.VerdictUnreadable: "unreadable",
 }
 
 // scheduled reports whether the instant is a scheduled time of the present
@@ -220,6 +221,8 @@ func (q *question) judged(r schedule.VerdictRange) answer {
 		a.text = "a calendar that changed after it was planned left it out"
 	case schedule.VerdictSuperseded:
 		a.text = "an edit replaced the times of the schedule before it was claimed"
+	case schedule.VerdictUnreadable:
+		a.text = "it got a verdict, which something damaged since, so that doctor --fix or a worker dropped it; what ran is in the run log"
 	}
 	if !q.scheduled() {
 		a.text += "; the present definition has no scheduled time there, one before it may have had"

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,7 +34,7 @@ func (s *Store) StartBackfill(ctx context.Context, request claim.BackfillRequest
 		return claim.Backfill{}, err
 	}
 	if !o.exists() {
-		return claim.Backfill{}, notFound(doing)
+		return claim.Backfill{}, o.absent(doing, request.Schedule)
 	}
 	if err := request.Complete(now); err != nil {
 		return claim.Backfill{}, err
@@ -79,13 +78,17 @@ func (s *Store) checkBackfilled(ctx context.Context, definition schedule.Schedul
 // backfillField is the field of a backfill in its shard.
 func backfillField(id schedule.ID, backfill string) string { return string(id) + ":" + backfill }
 
-// readBackfill decodes a record of scripts/lua/lib/backfill.lua.
+// longestBackfill bounds the record of a backfill in bytes, as scripts do.
+const longestBackfill = 4096
+
+// readBackfill decodes a record of scripts/lua/lib/backfill.lua. It refuses
+// what get_backfill there refuses.
 func readBackfill(field, text string) (claim.Backfill, error) {
 	id, backfill, _ := strings.Cut(field, ":")
 	f := fieldReader{rest: text}
 	b := claim.Backfill{Schedule: schedule.ID(id), ID: backfill, Generation: f.number(), From: f.time(), To: f.time(), Cursor: f.time()}
-	_ = f.number() // not before: scripts hold it
-	b.Every, b.MaxOpen = time.Duration(f.number())*time.Millisecond, int(f.number())
+	_ = f.time() // not before: scripts hold it
+	b.Every, b.MaxOpen = f.duration(), f.int()
 	overlap := int(f.number())
 	for policy, number := range overlapNumbers {
 		if number == overlap {
@@ -94,8 +97,8 @@ func readBackfill(field, text string) (claim.Backfill, error) {
 	}
 	b.Again, b.Limit = f.number() == 1, f.number()
 	b.StartedAt, b.HaltedAt, b.EndedAt = f.time(), f.time(), f.time()
-	b.Open, b.Opened, b.Passed, b.Failed = int(f.number()), f.number(), f.number(), f.number()
-	if f.bad || len(text) > 4096 {
+	b.Open, b.Opened, b.Passed, b.Failed = f.int(), f.number(), f.number(), f.number()
+	if f.bad || len(text) > longestBackfill {
 		return claim.Backfill{}, fmt.Errorf("redisstore: %.200q is not the record of a backfill", text)
 	}
 	return b, nil

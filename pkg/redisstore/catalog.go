@@ -13,6 +13,15 @@ func notFound(doing string) error {
 	return fmt.Errorf("redisstore: %s: %w", doing, schedule.ErrNotFound)
 }
 
+// absent reads why a script found no schedule.
+func (s *Store) absent(ctx context.Context, doing string, l *layout, id schedule.ID) error {
+	o, _, err := s.readOne(ctx, doing, l, id)
+	if err != nil {
+		return err
+	}
+	return o.absent(doing, id)
+}
+
 // Get returns a schedule.
 func (s *Store) Get(ctx context.Context, id schedule.ID) (schedule.Entry, error) {
 	doing := fmt.Sprintf("read %q", id)

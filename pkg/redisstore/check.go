@@ -188,6 +188,9 @@ func (c *checker) decode() {
 			c.report("%s: %v", id, err)
 			continue
 		}
+		if len(r.flaws) > 0 {
+			c.report("%s: its record holds %s: it counts as nothing, and the rest of the record stands", id, strings.Join(r.flaws, ", and "))
+		}
 		c.records[schedule.ID(id)] = r
 	}
 	for id, text := range c.ledger {
@@ -288,10 +291,9 @@ func (c *checker) canFire(id schedule.ID, r *record) bool {
 // checkVerdicts checks that the ranges are disjoint, ascend and end at the
 // high-water mark (I8).
 func (c *checker) checkVerdicts(id schedule.ID, r *record) {
-	last := int64(0)
-	fired := int64(0)
+	last, fired, lost := int64(0), int64(0), len(r.flaws) > 0
 	for _, v := range r.history {
-		if v.Verdict < schedule.VerdictFired || v.Verdict > schedule.VerdictSuperseded {
+		if v.Verdict < schedule.VerdictFired || v.Verdict > schedule.VerdictUnreadable {
 			c.report("%s: there is no verdict %d", id, v.Verdict)
 		}
 		if v.First.After(v.Last) || millis(v.First) <= last {
@@ -304,14 +306,15 @@ func (c *checker) checkVerdicts(id schedule.ID, r *record) {
 		if v.Verdict == schedule.VerdictFired {
 			fired += v.Count
 		}
+		lost = lost || v.Verdict == schedule.VerdictUnreadable
 	}
 	if last != millis(r.highWater) {
 		c.report("%s: the last verdict is for %d, the high-water mark is %d", id, last, millis(r.highWater))
 	}
-	if fired > r.fired || len(r.history) <= 32 && fired != r.fired {
+	if fired > r.fired || !lost && len(r.history) <= 32 && fired != r.fired {
 		c.report("%s: %d scheduled times fired, the ranges that are kept say %d", id, r.fired, fired)
 	}
-	if older := max(0, len(r.history)-1); older != r.ranges {
+	if older := r.closed(); older != r.ranges {
 		c.report("%s: %d older verdict ranges, %d counted", id, older, r.ranges)
 	}
 }

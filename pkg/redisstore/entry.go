@@ -93,7 +93,7 @@ func (o *observed) unchecked(id schedule.ID) schedule.Entry {
 	}
 	if o.damaged != nil {
 		// The definition may be whole; without a record it does not fire.
-		entry.Invalid = fmt.Errorf("%w: put %q again, which begins it anew", o.damaged, id)
+		entry.Invalid = fmt.Errorf("redisstore: %w", o.unreadable(id))
 	}
 	entry.Schedule.ID = id
 	return entry

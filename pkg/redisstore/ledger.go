@@ -217,7 +217,7 @@ func (s *Store) Runs(ctx context.Context, id schedule.ID, limit int) ([]claim.Ru
 	if len(texts) == 0 {
 		o, _, err := s.readOne(ctx, doing, l, id)
 		if err == nil && !o.exists() {
-			err = notFound(doing)
+			err = o.absent(doing, id)
 		}
 		return nil, err
 	}

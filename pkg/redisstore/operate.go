@@ -39,7 +39,7 @@ func (s *Store) Pause(ctx context.Context, id schedule.ID, options schedule.Paus
 		return schedule.PauseResult{}, err
 	}
 	if answer.text(0) == "GONE" {
-		return schedule.PauseResult{}, notFound(doing)
+		return schedule.PauseResult{}, s.absent(ctx, doing, l, id)
 	}
 	generation, open, list := answer.number(1), answer.number(2), answer.text(3)
 	if answer.err != nil {
@@ -96,13 +96,15 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID, options schedule.Res
 		return schedule.ResumeResult{}, err
 	}
 	shard := l.shardOf(id)
+	var last observed
 	for attempt := range putAttempts {
 		o, now, err := s.readOne(ctx, doing, l, id)
 		if err != nil {
 			return schedule.ResumeResult{}, err
 		}
+		last = o
 		if !o.exists() {
-			return schedule.ResumeResult{}, notFound(doing)
+			return schedule.ResumeResult{}, o.absent(doing, id)
 		}
 		plan, second, calendars, err := s.planResume(ctx, &o, now, options)
 		if err != nil {
@@ -121,7 +123,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID, options schedule.Res
 			return schedule.ResumeResult{}, wrap(doing, err)
 		}
 	}
-	return schedule.ResumeResult{}, fmt.Errorf("redisstore: %s: it changes faster than it can be planned; try again", doing)
+	return schedule.ResumeResult{}, last.raced(doing)
 }
 
 // planResume decides where the pending time goes, and returns the scheduled
@@ -158,6 +160,9 @@ func (s *Store) Remove(ctx context.Context, id schedule.ID, options schedule.Rem
 		return false, err
 	}
 	generation := o.record.generation
+	if o.damaged != nil {
+		return false, o.absent(doing, id)
+	}
 	if !o.exists() || options.Generation != 0 && options.Generation != generation {
 		return false, nil
 	}

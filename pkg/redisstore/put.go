@@ -110,11 +110,13 @@ func (s *Store) openToPut(ctx context.Context, options schedule.PutOptions) (*la
 func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutResult, error) {
 	id := p.definition.ID
 	doing := fmt.Sprintf("put %q", id)
+	var last observed
 	for attempt := range putAttempts {
 		o, now, err := s.readOne(ctx, doing, l, id)
 		if err != nil {
 			return schedule.PutResult{}, err
 		}
+		last = o
 		if err := s.knowCalendars(ctx, p, &o); err != nil {
 			return schedule.PutResult{}, err
 		}
@@ -141,7 +143,7 @@ func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutRes
 			return schedule.PutResult{}, err
 		}
 	}
-	return schedule.PutResult{}, fmt.Errorf("redisstore: %s: it changes faster than it can be planned; try again", doing)
+	return schedule.PutResult{}, last.raced(doing)
 }
 
 // knowCalendars reads the calendars for a definition that stops naming one:

@@ -57,64 +57,112 @@ type record struct {
 	history                    []schedule.VerdictRange // oldest first, the current range last
 	ranges                     int                     // closed ones, as counted
 	bufferLimit                int64
+	flaws                      []string // what cannot be read and need not be known; it reads as nothing
 }
 
-// longestRecord bounds the record of a schedule in bytes, as scripts do.
-const longestRecord = 65536
+// recordFields name the fields of a record, in their order.
+var recordFields = strings.Fields(`state policy version next_ms not_before_ms high_water_ms token generation open buffered fired range queue
+	failures max_failures cool_down_ms until_ms since_ms buffer_limit coalesced missed overlapped others runs failed_runs updated_ms
+	delay_ms ends_ms limit ranges history`)
 
-// decodeRecord reads a record of a schedule.
+// Bounds of records, as scripts draw them: see decode_schedule in
+// scripts/lua/lib/schedule.lua. What one side reads the other must not take for
+// damage, since neither then gets anywhere with the schedule.
+const (
+	longestRecord = 65536           // bytes
+	lastMillis    = 253402300799999 // the end of the year 9999
+)
+
+// decodeRecord reads a record of a schedule. It refuses what decode_schedule
+// refuses, and names the field.
 func decodeRecord(text string) (record, error) {
 	f := fieldReader{rest: text}
 	r := record{state: f.int(), policy: f.int(), version: f.number(), next: f.time(), notBefore: f.time(),
-		highWater: f.time(), token: f.number(), generation: f.number(), open: f.int(), buffered: f.int(), fired: f.number()}
-	if current := f.text(); current != "" {
-		r.history = appendRange(r.history, current, &f)
-	}
+		highWater: f.time(), token: f.counter(), generation: f.generation(), open: f.int(), buffered: f.int(), fired: f.number()}
+	current := f.text()
 	r.queue = f.text()
+	history := ""
 	if f.rest != "" {
-		r.decodeCold(&f)
+		history = r.decodeCold(&f)
 	}
-	if _, known := stateNames[r.state]; f.bad || !known || len(text) > longestRecord {
-		return record{}, fmt.Errorf("redisstore: %.200q is not the record of a schedule", text)
+	if _, known := stateNames[r.state]; !known {
+		f.refuse(1, strconv.Itoa(r.state))
 	}
+	switch {
+	case len(text) > longestRecord:
+		return record{}, fmt.Errorf("%s is not the record of a schedule, none is longer than %d bytes", shown(text), longestRecord)
+	case f.bad:
+		return record{}, fmt.Errorf("%s is not the record of a schedule, its field %s is %s", shown(text), recordFields[f.refused-1], shown(f.value))
+	}
+	r.decodeVerdicts(history, current)
 	return r, nil
 }
 
-// decodeCold reads the part that scripts seldom need. It is not there while
-// all of it is zero.
-func (r *record) decodeCold(f *fieldReader) {
+// decodeCold reads the part that scripts seldom need, and returns the closed
+// verdict ranges. It is not there while all of it is zero.
+func (r *record) decodeCold(f *fieldReader) string {
 	var n [coldNumbers]int64
 	for i := range n {
-		n[i] = f.number()
+		n[i] = f.counter()
 	}
 	r.failures, r.maxFailures = n[0], n[1]
-	r.until, r.since, r.bufferLimit = instant(n[3]), instant(n[4]), n[5]
-	r.runs, r.failedRuns, r.updated, r.ranges = n[10], n[11], instant(n[12]), int(n[16])
-	current := r.history
-	r.history = nil
-	for _, text := range strings.Split(strings.TrimSuffix(f.text(), ";"), ";") {
-		if text != "" {
-			r.history = appendRange(r.history, text, f)
-		}
-	}
-	r.history = append(r.history, current...)
+	r.until, r.since, r.updated = r.display("until_ms", n[3]), r.display("since_ms", n[4]), r.display("updated_ms", n[12])
+	r.bufferLimit, r.runs, r.failedRuns, r.ranges = n[5], n[10], n[11], int(n[16])
+	return f.text()
 }
 
-// appendRange reads a verdict range: verdict, why, count, first, last.
-func appendRange(ranges []schedule.VerdictRange, text string, f *fieldReader) []schedule.VerdictRange {
+// display is a time that scripts do not need to go on: one that cannot be is
+// none.
+func (r *record) display(field string, ms int64) time.Time {
+	if ms > lastMillis {
+		r.flaws = append(r.flaws, fmt.Sprintf("%s %d, which is after the year 9999", field, ms))
+		return time.Time{}
+	}
+	return instant(ms)
+}
+
+// decodeVerdicts reads the verdict ranges. Scripts look at the current one
+// only, and go on from one that they cannot read with a new one, so that none
+// can keep the schedule from its next firing.
+func (r *record) decodeVerdicts(closed, current string) {
+	texts := strings.Split(strings.TrimSuffix(closed, ";"), ";")
+	if closed == "" {
+		texts = nil
+	}
+	if current != "" || len(texts) > 0 || !r.highWater.IsZero() {
+		texts = append(texts, current)
+	}
+	for _, text := range texts {
+		if v, ok := readRange(text); ok {
+			r.history = append(r.history, v)
+		} else {
+			r.flaws = append(r.flaws, "the verdict range "+shown(text)+", which is none")
+		}
+	}
+}
+
+// closed counts the ranges that can be read and are not the current one.
+func (r *record) closed() int { return max(0, len(r.history)-1) }
+
+// readRange reads a verdict range: verdict, why, count, first, last.
+func readRange(text string) (schedule.VerdictRange, bool) {
 	parts := strings.Split(text, ",")
 	var v [5]int64
 	if len(parts) != len(v) {
-		f.bad = true
-		return ranges
+		return schedule.VerdictRange{}, false
 	}
 	for i, part := range parts {
-		var err error
-		v[i], err = strconv.ParseInt(part, 10, 64)
-		f.bad = f.bad || err != nil
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || n > lastToken || len(part) > maxNumber || part[0] == '+' || part[0] == '-' {
+			return schedule.VerdictRange{}, false
+		}
+		v[i] = n
 	}
-	return append(ranges, schedule.VerdictRange{Verdict: schedule.Verdict(v[0]), Why: int(v[1]), Count: v[2],
-		First: instant(v[3]), Last: instant(v[4])})
+	if v[0] == 0 || v[3] > v[4] || v[4] > lastMillis {
+		return schedule.VerdictRange{}, false
+	}
+	return schedule.VerdictRange{Verdict: schedule.Verdict(v[0]), Why: int(v[1]), Count: v[2],
+		First: instant(v[3]), Last: instant(v[4])}, true
 }
 
 // rangeText writes a verdict range as scripts read it; nil is "".
@@ -154,3 +202,25 @@ type observed struct {
 }
 
 func (o *observed) exists() bool { return o.record.generation != 0 }
+
+// unreadable says what to do about a record that cannot be read.
+func (o *observed) unreadable(id schedule.ID) error {
+	return fmt.Errorf("%w: put %q again, which begins it anew", o.damaged, id)
+}
+
+// absent says why there is nothing to act on: no schedule, or none whose record
+// can be read.
+func (o *observed) absent(doing string, id schedule.ID) error {
+	if o.damaged != nil {
+		return wrap(doing, o.unreadable(id))
+	}
+	return notFound(doing)
+}
+
+// raced says why a schedule could not be changed however often it was tried.
+func (o *observed) raced(doing string) error {
+	if o.damaged != nil {
+		return fmt.Errorf("redisstore: %s: %w, and yet scripts read it: make a backup and report it", doing, o.damaged)
+	}
+	return fmt.Errorf("redisstore: %s: it changes faster than it can be planned; try again", doing)
+}

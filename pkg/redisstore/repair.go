@@ -42,7 +42,8 @@ type RepairOptions struct {
 // repairs may run at once. It is for one goroutine.
 //
 // Records of schedules are the truth and are not restored: a schedule whose
-// record is lost or cannot be read needs a Put, and Check says so. What stands
+// record is lost or cannot be read needs a Put, and Check says so. Verdicts that
+// cannot be read are dropped, and the rest of their record stays. What stands
 // in the ledger under a name that is no firing ID of that shard is removed.
 type Repair struct {
 	store *Store
@@ -65,8 +66,8 @@ type Repair struct {
 type Repaired struct {
 	Name string // of a schedule, firing, backfill, request or counter
 	Key  string // what was wrong of it: the name of a key, see docs/PROTOCOL.md
-	// Was is the record of a firing or a backfill that was removed or replaced,
-	// cut when it is long; "" with every other repair.
+	// Was is the record of a firing, a backfill or a schedule that was removed or
+	// changed, cut when it is long; "" with every other repair.
 	Was string
 }
 
@@ -373,11 +374,14 @@ func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (re
 	if err != nil {
 		return reply{}, wrap("repair", err)
 	}
-	args := repairTerms()
+	args, flawed := repairTerms(), []any{repairLongest.Milliseconds()}
 	for i, id := range ids {
 		record, err := decodeRecord(entries[2*i+1])
 		if err != nil {
 			continue // Check says so
+		}
+		if len(record.flaws) > 0 || record.ranges != record.closed() {
+			flawed = append(flawed, id)
 		}
 		r.sawToken(max(record.token, record.generation))
 		if seen := r.ledger.schedules[countName(schedule.ID(id), record.generation)]; seen.open != record.open || seen.buffered != record.buffered {
@@ -386,6 +390,13 @@ func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (re
 		text, _ := definitions[i].(string)
 		args = append(args, id, record.generation, record.version)
 		args = appendNames(args, indexMembers(schedule.ID(id), definitionOf(&observed{definition: text})), nil)
+	}
+	if len(flawed) > 1 {
+		mended, err := r.run(ctx, lua.RepairRecords, l, flawed...)
+		if err != nil {
+			return reply{}, err
+		}
+		removed.values = append(removed.values, mended.values...)
 	}
 	answer, err := r.run(ctx, lua.RepairSchedules, l, args...)
 	answer.values = append(answer.values, removed.values...)

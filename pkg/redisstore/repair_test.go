@@ -209,7 +209,8 @@ func (b *bench) stored() []string {
 	return all
 }
 
-// spoilCounts spoils the counts inside records, which no index tells.
+// spoilCounts spoils the counts inside records, which no index tells, and a
+// verdict.
 func (b *bench) spoilCounts() {
 	b.t.Helper()
 	spoil := func(id, name, field string, at int, to string) {
@@ -224,6 +225,7 @@ func (b *bench) spoilCounts() {
 	spoil("s2-0", "st", "s2-0", buffered, "0")
 	spoil("s3-0", "st", "s3-0", buffered, "9")
 	spoil("s1-1", "bf", "s1-1:b", 13, "2")
+	b.field("s2-1", "range", "1")
 }
 
 // TestRepairCountsAnew finds counts that the ledger contradicts.

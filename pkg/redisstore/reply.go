@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 )
@@ -83,11 +82,22 @@ func (r *reply) word() string {
 
 // A fieldReader reads a record: fields that end with "|".
 type fieldReader struct {
-	rest string
-	bad  bool
+	rest    string
+	read    int // fields so far
+	bad     bool
+	refused int    // which field made it bad, from 1
+	value   string // of that field
+}
+
+// refuse makes the record bad because of a field.
+func (f *fieldReader) refuse(field int, value string) {
+	if !f.bad {
+		f.bad, f.refused, f.value = true, field, value
+	}
 }
 
 func (f *fieldReader) text() string {
+	f.read++
 	for i := range len(f.rest) {
 		if f.rest[i] == '|' {
 			field := f.rest[:i]
@@ -95,29 +105,60 @@ func (f *fieldReader) text() string {
 			return field
 		}
 	}
-	f.bad = true
+	f.refuse(f.read, "cut off")
 	return ""
 }
 
 // maxNumber bounds the characters of a number, as scripts/lua/lib/schedule.lua does.
 const maxNumber = 16
 
-// number reads one number; Lua writes them as decimals.
+// number reads one number; Lua writes them as decimals, and can count with none
+// above lastToken.
 func (f *fieldReader) number() int64 {
-	text := f.text()
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || len(text) > maxNumber || text[0] == '+' {
-		f.bad = true
+	n := f.counter()
+	if n > lastToken {
+		f.refuse(f.read, strconv.FormatInt(n, 10))
 	}
 	return n
 }
 
-func (f *fieldReader) time() time.Time { return instant(f.number()) }
-
-func (f *fieldReader) int() int {
-	n := f.number()
-	if n > math.MaxInt32 {
-		f.bad = true
+// counter reads a number that scripts take for lastToken when it is larger.
+func (f *fieldReader) counter() int64 {
+	text := f.text()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || len(text) > maxNumber || text[0] == '+' {
+		f.refuse(f.read, text)
 	}
-	return int(n)
+	return n
 }
+
+// generation reads one, as scripts write it: they compare the text.
+func (f *fieldReader) generation() int64 {
+	text := f.text()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > lastToken || text[0] == '0' || text[0] == '+' {
+		f.refuse(f.read, text)
+	}
+	return n
+}
+
+// time reads milliseconds. After the year 9999 there are none that could be
+// written out.
+func (f *fieldReader) time() time.Time {
+	n := f.number()
+	if n > lastMillis {
+		f.refuse(f.read, strconv.FormatInt(n, 10))
+	}
+	return instant(n)
+}
+
+// duration reads milliseconds, of which there are no more than in a time.
+func (f *fieldReader) duration() time.Duration {
+	n := f.number()
+	if n > lastMillis {
+		f.refuse(f.read, strconv.FormatInt(n, 10))
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+func (f *fieldReader) int() int { return int(f.number()) }

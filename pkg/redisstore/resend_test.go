@@ -56,7 +56,7 @@ var resent = map[string]rule{
 	"redrive":           {},
 	"release":           {words: map[string]string{"OK": "STALE"}},
 	"remove":            {words: map[string]string{"OK": "GONE"}},
-	"renew":             {}, "repair_backfills": {hides: true}, "repair_firings": {hides: true}, "repair_requests": {hides: true},
+	"renew":             {}, "repair_backfills": {hides: true}, "repair_firings": {hides: true}, "repair_records": {hides: true}, "repair_requests": {hides: true},
 	"repair_schedules": {hides: true}, "repair_token": {hides: true}, "resume": {},
 	"settle": {words: map[string]string{"OK": "ALREADY"}},
 	"skip":   {}, "stats": {}, "trigger": {},

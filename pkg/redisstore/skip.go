@@ -46,7 +46,7 @@ func (s *Store) skip(ctx context.Context, doing string, id schedule.ID, at time.
 	case "FULL":
 		return &schedule.FieldError{Field: "at", Value: at.UTC().Format(time.RFC3339Nano), Allowed: "at most 100 scheduled times to skip"}
 	case "GONE":
-		return notFound(doing)
+		return s.absent(ctx, doing, l, id)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (s *Store) Trigger(ctx context.Context, id schedule.ID, options schedule.Tr
 		}
 		switch status := answer.text(0); status {
 		case "GONE":
-			return schedule.TriggerResult{}, notFound(doing)
+			return schedule.TriggerResult{}, s.absent(ctx, doing, l, id)
 		case "LOOK":
 			if attempt > 0 {
 				if err := afterRace(ctx, attempt-1); err != nil {

@@ -157,4 +157,7 @@ const (
 	VerdictSkipped    Verdict = 6 // skip-one, asked for by an operator
 	VerdictExcluded   Verdict = 7
 	VerdictSuperseded Verdict = 8 // an edit replaced the spec before it was claimed
+	// VerdictUnreadable stands for verdicts that were given and that something
+	// has damaged since: a repair puts it there.
+	VerdictUnreadable Verdict = 9
 )

@@ -28,7 +28,7 @@ var scripts = map[string]*redis.Script{
 	"periodic_list": PeriodicList, "periodic_pause": PeriodicPause, "periodic_renew": PeriodicRenew,
 	"periodic_resume": PeriodicResume, "periodic_trigger": PeriodicTrigger,
 	"recount_firings": RecountFirings, "recount_schedules": RecountSchedules, "repair_backfills": RepairBackfills,
-	"repair_firings": RepairFirings, "repair_requests": RepairRequests, "repair_schedules": RepairSchedules, "repair_token": RepairToken,
+	"repair_firings": RepairFirings, "repair_records": RepairRecords, "repair_requests": RepairRequests, "repair_schedules": RepairSchedules, "repair_token": RepairToken,
 	"remove": Remove, "renew": Renew, "resume": Resume, "settle": Settle, "skip": Skip, "stats": Stats, "trigger": Trigger,
 }
 

@@ -27,6 +27,6 @@ end
 
 local function write_counts()
   for name, by in pairs(sums) do
-    if by ~= 0 then redis.call("HINCRBY", META, name, by) end
+    if by ~= 0 then redis.call("HINCRBY", META, name, decimal(by)) end
   end
 end

@@ -2,7 +2,6 @@
 -- request (trigger), or "b", a backfill, "." and a scheduled time. The three
 -- spaces cannot meet, and only the first is compared with the high-water mark.
 -- claim.ParseFiringID draws the same line between IDs and other texts.
-local LAST_TOKEN, LAST_MS = 2 ^ 53 - 1, 253402300799999 -- the year 9999 ends
 
 -- whole is the number of a text as decimal writes it, from 0 to last, else nil.
 local function whole(text, last)

@@ -2,36 +2,36 @@
 -- hot part; the cold part is carried along as text until somebody asks for it,
 -- and is empty while all of it is zero. Fields may be added at the end of the
 -- cold part: what an older script does not know it keeps. A record that cannot
--- be read counts as none, so that it stops its own schedule and no other; one with
--- a number of more than 16 characters is such, since neither scripts nor callers
--- can hold it.
---
--- Changes are collected and written once, see write_schedules.
-local HOT = "^" .. string.rep("([^|]*)|", 6) .. string.rep("(%-?%d+)|", 2) .. string.rep("([^|]*)|", 5) .. "(.*)$"
-local COLD = "^" .. string.rep("([^|]*)|", 18) .. "(.*)$"
-local COLD_SHAPE = "^" .. string.rep("%-?%d+|", 17) .. "[^|]*|"
-local COLD_FORMAT = string.rep("%d|", 17) .. "%s|"
-local COLD_ZERO = string.rep("0|", 17) .. "|"
-local TOO_LONG = string.rep("[%d-]", 17)
+-- be read counts as none, so that it stops its own schedule and no other; nobody
+-- can hold a number of more than 16 characters. decodeRecord in pkg/redisstore
+-- refuses the same, and neither looks at verdicts: see repair_records.
+local schedule_record = {
+  LONGEST = 65536, -- bytes
+  HOT = "^" .. string.rep("([^|]*)|", 6) .. "(%-?%d+)|([1-9]%d*)|" .. string.rep("([^|]*)|", 5) .. "(.*)$",
+  COLD = "^" .. string.rep("([^|]*)|", 18) .. "(.*)$",
+  COLD_SHAPE = "^" .. string.rep("%-?%d+|", 17) .. "()[^|]*|",
+  COLD_FORMAT = string.rep("%d|", 17) .. "%s|",
+  COLD_ZERO = string.rep("0|", 17) .. "|",
+  TOO_LONG = string.rep("[%d-]", 17),
+}
 local schedules, changed_schedules, unreadable = {}, {}, {}
 
 local function decode_schedule(id, text)
-  if #text > 65536 then text = "" end -- none is as long; reading it would stop everybody else
+  if #text > schedule_record.LONGEST then text = "" end -- none is as long; reading it would stop everybody else
   local state, policy, version, next_ms, not_before_ms, high_water_ms, token, generation,
-    open, buffered, fired, range, queue, cold = string.match(text, HOT)
-  local _, last = nil, 0
-  if cold ~= "" then _, last = string.find(cold or "", COLD_SHAPE) end
-  local held = last and not string.find(string.sub(cold, 1, last), TOO_LONG) and #token <= 16 and #generation <= 16
+    open, buffered, fired, range, queue, cold = string.match(text, schedule_record.HOT)
+  local behind = cold == "" and 1 or string.match(cold or "", schedule_record.COLD_SHAPE)
+  local held = behind and not string.find(string.sub(cold, 1, behind - 1), schedule_record.TOO_LONG) and #token <= 16
+    and #generation <= 16 and tonumber(generation) <= LAST_TOKEN
   local r = held and {
     id = id, state = number_of[state], was = number_of[state], policy = number_of[policy], version = number_of[version],
     next_ms = number_of[next_ms], not_before_ms = number_of[not_before_ms], high_water_ms = number_of[high_water_ms],
     token = token, generation = generation, -- compared and shown as text
     open = number_of[open], buffered = number_of[buffered], fired = number_of[fired],
-    range = range, -- the current verdict range, see lib/verdict.lua
-    queue = queue, cold_text = cold,
+    range = range, queue = queue, cold_text = cold, -- the current verdict range, see lib/verdict.lua
   }
-  if r and r.state and r.state >= 1 and r.state <= 5 and r.policy and r.version and r.next_ms and r.not_before_ms
-    and r.high_water_ms and r.open and r.buffered and r.fired then return r end
+  local times = r and math.max(r.next_ms or 2 ^ 53, r.not_before_ms or 2 ^ 53, r.high_water_ms or 2 ^ 53) <= LAST_MS
+  if times and r.state and r.state >= 1 and r.state <= 5 and r.policy and r.version and r.open and r.buffered and r.fired then return r end
   unreadable[id] = true
   return false
 end
@@ -39,10 +39,9 @@ end
 -- with_cold decodes the cold part, once.
 local function with_cold(r)
   if r.history then return r end
-  local text = r.cold_text == "" and COLD_ZERO or r.cold_text
-  local f = { string.match(text, COLD) }
+  local f = { string.match(r.cold_text == "" and schedule_record.COLD_ZERO or r.cold_text, schedule_record.COLD) }
   r.history, r.unknown = f[18], f[19]
-  for i = 1, 17 do f[i] = number_of[f[i]] end
+  for i = 1, 17 do f[i] = number_of[f[i]] or LAST_TOKEN end -- of 16 digits
   r.failures, r.max_failures, r.cool_down_ms, r.until_ms, r.since_ms, r.buffer_limit,
     r.coalesced, r.missed, r.overlapped, r.others, r.runs, r.failed_runs, r.updated_ms,
     r.delay_ms, r.ends_ms, r.limit, r.ranges = unpack(f, 1, 17)
@@ -52,10 +51,10 @@ end
 local function encode_schedule(r)
   local claimed, cold = r.token, r.cold_text -- both are text
   if r.history then
-    cold = string.format(COLD_FORMAT, r.failures, r.max_failures, r.cool_down_ms, r.until_ms, r.since_ms,
+    cold = string.format(schedule_record.COLD_FORMAT, r.failures, r.max_failures, r.cool_down_ms, r.until_ms, r.since_ms,
       r.buffer_limit, r.coalesced, r.missed, r.overlapped, r.others, r.runs, r.failed_runs, r.updated_ms,
       r.delay_ms, r.ends_ms, r.limit, r.ranges, r.history) .. r.unknown
-    if cold == COLD_ZERO then cold = "" end
+    if cold == schedule_record.COLD_ZERO then cold = "" end
   end
   return text_of[r.state] .. "|" .. text_of[r.policy] .. "|" .. text_of[r.version] .. "|" .. text_of[r.next_ms] .. "|" ..
     text_of[r.not_before_ms] .. "|" .. text_of[r.high_water_ms] .. "|" .. claimed .. "|" .. r.generation .. "|" ..

@@ -32,12 +32,13 @@ local INTENT, ENQUEUED, RUNNING, WAITING, BUFFERED = "I", "E", "R", "W", "B"
 -- Bits of a firing's flags; one more is in lib/run.lua, since a script has 200 local names.
 local RELEASED, CANCEL_ASKED, CLAIMED_AGAIN, TASK_OWED = 1, 2, 4, 8
 local NO_TOKEN = "0" -- of a schedule that nobody has claimed
+local LAST_TOKEN, LAST_MS = 2 ^ 53 - 1, 253402300799999 -- numbers have gaps above; the year 9999 ends
 -- Verdicts that scripts give by themselves.
 local FIRED, OVERLAPPED, SKIPPED, SUPERSEDED = 1, 4, 6, 8
 
 -- In a batch most numbers are met many times. So text_of has the text of those
--- that were asked for, by number, and number_of the number of a decimal text of
--- at most 16 characters, nil for every other text. Lua by itself would cut the
+-- that were asked for, by number, and number_of the number of a decimal text, up
+-- to LAST_TOKEN, nil for every other text. Lua by itself would cut the
 -- text of a number above 14 digits. Counts in between and tokens are rarely met
 -- twice, and stay out.
 local text_of = setmetatable({}, { __index = function(known, number)
@@ -48,6 +49,7 @@ end })
 local number_of = setmetatable({}, { __index = function(known, text)
   if #text > 16 or not string.find(text, "^%-?%d+$") then return nil end
   local number = tonumber(text)
+  if number > LAST_TOKEN then return nil end
   known[text] = number
   return number
 end })

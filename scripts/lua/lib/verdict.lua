@@ -24,7 +24,7 @@ local function close_range(r)
   with_cold(r)
   verdict = tonumber(verdict)
   local total = TOTAL[verdict] or (verdict ~= FIRED and "others")
-  if total then r[total] = r[total] + tonumber(counted) end
+  if total then r[total] = r[total] + (number_of[counted] or 0) end
   r.history, r.ranges = r.history .. r.range .. ";", r.ranges + 1
   if r.ranges > HISTORY then
     r.history, r.ranges = string.gsub(r.history, "^[^;]*;", "", 1), HISTORY
