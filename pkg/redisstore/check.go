@@ -174,6 +174,7 @@ func (c *checker) check() {
 		c.checkVerdicts(id, &r)
 		c.checkLedger(id, &r)
 		c.checkIndex(id)
+		c.checkSettings(id, &r)
 	}
 	c.checkStrays()
 	c.checkCounters()
@@ -377,6 +378,13 @@ func (c *checker) checkIndex(id schedule.ID) {
 		if _, ok := c.labels[name]; !ok {
 			c.report("%s is not indexed as %q", id, name)
 		}
+	}
+}
+
+// checkSettings checks that a record repeats what the definition says.
+func (c *checker) checkSettings(id schedule.ID, r *record) {
+	if want, ok := storedSettings(c.definitions[string(id)]); ok && r.settings() != want {
+		c.report("%s: its record has %s, which its definition says", id, r.settings().unlike(want))
 	}
 }
 

@@ -280,20 +280,12 @@ func (s *Store) putArguments(l *layout, p *putting, o *observed, plan schedule.P
 	if plan.Superseded != nil && before != nil {
 		second, _ = before.Next(plan.Superseded.First)
 	}
-	delay, hasDelay := p.updated.Delay()
-	policy := overlapNumbers[d.Overlap]
-	if len(d.CalendarNames()) > 0 {
-		policy += policyCalendar
-	}
-	if hasDelay {
-		policy += policyDelay
-	}
 	removed, added := indexChanges(o, p.definition)
 	args := []any{string(d.ID), p.bytes, "u" + p.request + ":" + string(d.ID), term.Milliseconds(), flag(keep),
 		version, millis(r.next), flag(p.replaces(o, plan)), millis(plan.Next), delayed(plan.Next, plan.NotBefore),
-		rangeText(plan.Superseded), millis(second), flag(paused),
-		d.Queue, policy, d.BufferLimit, d.MaxFailures, d.CoolDown.Milliseconds(), delay.Milliseconds(), millis(d.Ends), d.Limit,
-		s.keys.wakeChannel(), shardTag(l.shardOf(d.ID)), p.almanac.version, len(removed)}
+		rangeText(plan.Superseded), millis(second), flag(paused)}
+	args = append(args, settingsOf(p.updated).args()...)
+	args = append(args, s.keys.wakeChannel(), shardTag(l.shardOf(d.ID)), p.almanac.version, len(removed))
 	return append(append(args, anys(removed)...), anys(added)...)
 }
 

@@ -56,7 +56,8 @@ type record struct {
 	updated                    time.Time
 	history                    []schedule.VerdictRange // oldest first, the current range last
 	ranges                     int                     // closed ones, as counted
-	bufferLimit                int64
+	coolDown, bufferLimit      int64
+	delay, ends, limit         int64
 	flaws                      []string // what cannot be read and need not be known; it reads as nothing
 }
 
@@ -105,7 +106,7 @@ func (r *record) decodeCold(f *fieldReader) string {
 	for i := range n {
 		n[i] = f.counter()
 	}
-	r.failures, r.maxFailures = n[0], n[1]
+	r.failures, r.maxFailures, r.coolDown, r.delay, r.ends, r.limit = n[0], n[1], n[2], n[13], n[14], n[15]
 	r.until, r.since, r.updated = r.display("until_ms", n[3]), r.display("since_ms", n[4]), r.display("updated_ms", n[12])
 	r.bufferLimit, r.runs, r.failedRuns, r.ranges = n[5], n[10], n[11], int(n[16])
 	return f.text()
@@ -171,6 +172,11 @@ func rangeText(v *schedule.VerdictRange) string {
 		return ""
 	}
 	return fmt.Sprintf("%d,%d,%d,%d,%d", v.Verdict, v.Why, v.Count, millis(v.First), millis(v.Last))
+}
+
+func (r *record) settings() settings {
+	return settings{queue: r.queue, policy: r.policy &^ policySkips, bufferLimit: r.bufferLimit, maxFailures: r.maxFailures,
+		coolDown: r.coolDown, delay: r.delay, ends: r.ends, limit: r.limit}
 }
 
 // created is when the schedule was created: its generation is a token, and

@@ -376,18 +376,16 @@ func (r *Repair) schedules(ctx context.Context, l *layout, entries []string) (re
 	}
 	args, flawed := repairTerms(), []any{repairLongest.Milliseconds()}
 	for i, id := range ids {
+		text, _ := definitions[i].(string)
 		record, err := decodeRecord(entries[2*i+1])
 		if err != nil {
 			continue // Check says so
 		}
-		if len(record.flaws) > 0 || record.ranges != record.closed() {
-			flawed = append(flawed, id)
-		}
+		flawed = append(flawed, mending(id, &record, text)...)
 		r.sawToken(max(record.token, record.generation))
 		if seen := r.ledger.schedules[countName(schedule.ID(id), record.generation)]; seen.open != record.open || seen.buffered != record.buffered {
 			r.suspect(id)
 		}
-		text, _ := definitions[i].(string)
 		args = append(args, id, record.generation, record.version)
 		args = appendNames(args, indexMembers(schedule.ID(id), definitionOf(&observed{definition: text})), nil)
 	}

@@ -1,8 +1,10 @@
 package redisstore_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +125,9 @@ func TestNoFieldSilencesASchedule(t *testing.T) {
 			entry, err := b.Get(t.Context(), id)
 			if err != nil {
 				t.Errorf("Get after %s: %v", spoil, err)
+			}
+			if _, err := json.Marshal(entry.Status); err != nil {
+				t.Errorf("after %s nobody can print a list of schedules: %v", spoil, err)
 			}
 			if unreadable[id] = entry.Invalid != nil; !unreadable[id] {
 				continue
@@ -294,4 +299,59 @@ func TestARepairCoversWhatItDrops(t *testing.T) {
 		t.Errorf("Check = %q", told)
 	}
 	b.wipe()
+}
+
+// TestARecordRepeatsItsDefinition spoils what a record repeats of its
+// definition: such a schedule fired into another queue, in a storm, or let its
+// runs overlap, and putting the same definition again changed nothing.
+func TestARecordRepeatsItsDefinition(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		if _, err := b.PutCalendars(t.Context(), []schedule.Calendar{{Name: "holidays", Dates: []string{"2031-01-01"}}}, schedule.CalendarOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		grid := every10("grid")
+		grid.Overlap, grid.MaxFailures, grid.CoolDown, grid.Limit = schedule.OverlapBufferAll, 3, time.Minute, 50
+		grid.Except = []schedule.Window{{Calendar: "holidays"}}
+		delay := schedule.Schedule{ID: "delay", Specs: []schedule.SpecDefinition{{After: time.Minute}}, Type: "work", Queue: "low",
+			Ends: b.clock.Now().Add(24 * time.Hour)}
+		for _, d := range []schedule.Schedule{grid, delay} {
+			b.put(d)
+		}
+		if err := b.Skip(t.Context(), "grid", b.get("grid").NextAt.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		sound := b.stored()
+		for _, field := range strings.Fields("queue policy buffer_limit max_failures cool_down_ms delay_ms ends_ms limit") {
+			for name, value := range spoiled {
+				b.field("grid", field, value)
+				b.field("delay", field, value)
+				if entry, err := b.Get(t.Context(), "grid"); err != nil || entry.Invalid != nil {
+					b.restore(sound) // TestNoFieldSilencesASchedule has those
+					continue
+				}
+				told := b.told()
+				repaired, err := b.RepairAll(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if after := b.stored(); !slices.Equal(after, sound) {
+					t.Errorf("%s = %s: the repair left %q of %q", field, name, after, sound)
+				}
+				if len(repaired) > 0 && !strings.Contains(told["grid"]+told["delay"], field+" ") {
+					t.Errorf("%s = %s: repaired as %v, told as %q", field, name, repaired, told)
+				}
+				b.check()
+			}
+		}
+	})
+}
+
+// restore writes records of schedules as stored tells of them.
+func (b *bench) restore(all []string) {
+	b.t.Helper()
+	for _, one := range all {
+		if parts := strings.SplitN(one, " ", 3); parts[0] == "st" {
+			b.client.HSet(b.t.Context(), b.key(schedule.ID(parts[1]), "st"), parts[1], parts[2])
+		}
+	}
 }

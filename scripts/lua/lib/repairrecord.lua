@@ -57,3 +57,17 @@ local function repair_times(r)
   end
   return changed
 end
+
+-- repair_settings makes r repeat its definition, which ARGV tells of from there
+-- on; one that was put since it was read says so itself.
+local function repair_settings(r, at)
+  if r.generation ~= ARGV[at] or r.version ~= tonumber(ARGV[at + 1]) then return false end
+  local policy = tonumber(ARGV[at + 3]) + (has_bit(r.policy, HAS_SKIPS) and HAS_SKIPS or 0)
+  local changed = r.queue ~= ARGV[at + 2] or r.policy ~= policy
+  r.queue, r.policy = ARGV[at + 2], policy
+  for i, field in ipairs({ "buffer_limit", "max_failures", "cool_down_ms", "delay_ms", "ends_ms", "limit" }) do
+    local value = tonumber(ARGV[at + 3 + i])
+    if r[field] ~= value then r[field], changed = value, true end
+  end
+  return changed
+end
