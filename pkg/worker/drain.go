@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,8 @@ type draining struct {
 	gate    *gate
 	busy    atomic.Int64  // tasks under way
 	changed chan struct{} // the wish is another one; holds one
+	failed  chan struct{} // an announcement did; holds one
+	back    chan struct{} // the store answers again; holds one
 	turn    chan struct{} // of announcements, which wait for Redis; holds one
 
 	mu        sync.Mutex
@@ -30,7 +33,7 @@ type draining struct {
 }
 
 func newDraining() *draining {
-	return &draining{gate: newGate(), changed: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	return &draining{gate: newGate(), changed: make(chan struct{}, 1), failed: make(chan struct{}, 1), back: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 }
 
 // state is what the roster says of the worker. The caller holds d.mu.
@@ -53,10 +56,7 @@ func (d *draining) obey(wish claim.Drain, announced claim.MemberState) bool {
 	if !d.gate.set(wish.Wanted()) {
 		return false
 	}
-	select {
-	case d.changed <- struct{}{}:
-	default:
-	}
+	note(d.changed)
 	return true
 }
 
@@ -91,9 +91,25 @@ func (w *Worker) Drain() (claim.Drain, bool) {
 	return w.drain.wish, w.drain.state() == claim.MemberDrained
 }
 
-// attend announces the worker whenever something is wanted of a worker, and, as
-// long as it drains, whenever its state is another one. The roster is asked by
-// its cron, too: what is not heard here takes until then.
+// note leaves a message in a channel that holds one.
+func note(message chan<- struct{}) {
+	select {
+	case message <- struct{}{}:
+	default:
+	}
+}
+
+// missed reports whether the last announcement failed.
+func (w *Worker) missed() bool {
+	err := w.unlisted.Load()
+	return err != nil && *err != nil
+}
+
+// attend announces the worker whenever something is wanted of a worker, as
+// long as it drains whenever its state is another one, and soon after an
+// announcement that failed: at once when the scheduling half sees that the store
+// is back. The roster is asked by its cron, too: what is not heard here takes
+// until then.
 func (w *Worker) attend(ctx context.Context) {
 	heed, err := w.heed(ctx)
 	if err != nil {
@@ -102,6 +118,9 @@ func (w *Worker) attend(ctx context.Context) {
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
 	look.Stop() // until the worker drains
+	soon := time.NewTimer(announceSoon)
+	defer soon.Stop()
+	soon.Stop() // until an announcement fails
 	for {
 		select {
 		case <-ctx.Done():
@@ -119,6 +138,16 @@ func (w *Worker) attend(ctx context.Context) {
 			}
 		case <-look.C:
 			if w.drain.news() {
+				w.announce(ctx)
+			}
+		case <-w.drain.failed:
+			soon.Reset(announceSoon/2 + rand.N(announceSoon/2))
+		case <-w.drain.back:
+			if w.missed() {
+				w.announce(ctx)
+			}
+		case <-soon.C:
+			if w.missed() {
 				w.announce(ctx)
 			}
 		}
@@ -158,6 +187,21 @@ func (w *Worker) announce(ctx context.Context) {
 	}
 	w.unlisted.Store(&err)
 	w.drain.listed = err == nil
+	switch {
+	case err != nil:
+		note(w.drain.failed)
+	case !before:
+		w.calm.forget()
+	}
+}
+
+// forget drops what Redis refused before it was back: some scripts of asynq's
+// come a minute apart, and would seem refused until then. One that still is will
+// be noted anew.
+func (c *calm) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.failing)
 }
 
 // list announces the worker, and once more when what is wanted of it is news.

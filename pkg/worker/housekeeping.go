@@ -13,7 +13,8 @@ import (
 // The claim loop is not among it, on purpose.
 const (
 	announceCron = "*/10 * * * * *" // every 10 s
-	announceTime = 5 * time.Second  // bounds one announcement
+	announceTime = 2 * time.Second  // bounds one announcement, so that one that hangs does not hold up the next for long
+	announceSoon = time.Second      // the longest pause after one that failed: readiness waits for the next
 	memberAge    = 25 * time.Second // a member unseen for longer is gone
 	countsCron   = "0 */5 * * * *"  // every 5 min
 	finishCron   = "5/10 * * * * *" // every 10 s, between the announcements

@@ -16,6 +16,7 @@ type outage struct {
 	observer Observer
 	now      func() time.Time
 	draw     func(time.Duration) time.Duration
+	back     func() // called when the store answers again; may be nil
 
 	mu      sync.Mutex
 	since   time.Time // zero: it answers
@@ -66,6 +67,9 @@ func (o *outage) recovered(loop any) {
 	after := o.now().Sub(since)
 	o.logger.Info("Redis is back", "after", after.Round(time.Millisecond).String())
 	o.observer.Recovered(after)
+	if o.back != nil {
+		o.back()
+	}
 }
 
 // err returns why the store does not answer; nil when it does.

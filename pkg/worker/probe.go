@@ -11,7 +11,7 @@ import (
 
 const (
 	probeAnswer = 700 * time.Millisecond // whoever asks is answered within that: orchestrators give up after a second
-	probeTime   = 3 * time.Second        // bounds one question to Redis
+	probeTime   = 2 * time.Second        // bounds one question to Redis: those who ask meanwhile share its answer
 )
 
 // A probe asks whether Redis answers. Of a Redis that hangs it says so in time,

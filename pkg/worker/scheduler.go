@@ -74,7 +74,8 @@ type SchedulerOptions struct {
 	// from 0 up to the bound, exclusive. Leave it nil outside simulations.
 	SimulationDraw func(bound time.Duration) time.Duration
 
-	gate *gate // of the worker; nil: always open
+	gate *gate  // of the worker; nil: always open
+	back func() // called when the store answers again; may be nil
 }
 
 // A Scheduler claims due schedules and gets their firings enqueued. It runs no
@@ -121,7 +122,7 @@ func NewScheduler(options SchedulerOptions) (*Scheduler, error) {
 	if s.draw == nil {
 		s.draw = rand.N[time.Duration]
 	}
-	s.outage = &outage{logger: s.logger, observer: s.observer, now: s.now, draw: s.draw}
+	s.outage = &outage{logger: s.logger, observer: s.observer, now: s.now, draw: s.draw, back: options.back}
 	return s, nil
 }
 

@@ -86,7 +86,7 @@ func New(options Options) (*Worker, error) {
 	w.scheduler, err = NewScheduler(SchedulerOptions{Definitions: store, Calendars: store, Claims: store, Settler: store, Waker: store,
 		Enqueuer: enqueuer, Auditor: auditor, Backfills: store, Looker: auditor, ID: options.ID, ClaimTTL: options.ClaimTTL, Batch: options.Batch,
 		AuditAfter: options.AuditAfter, IdleSleep: options.IdleSleep, Grace: options.grace(), KeepRuns: options.KeepRuns,
-		Logger: options.Logger, Observer: options.Observer, SimulationNow: options.SimulationNow, gate: w.drain.gate})
+		Logger: options.Logger, Observer: options.Observer, SimulationNow: options.SimulationNow, gate: w.drain.gate, back: func() { note(w.drain.back) }})
 	if err != nil {
 		return nil, err
 	}
