@@ -82,8 +82,9 @@ func (d *departure) look() error {
 const silence = 24 * time.Second
 
 // vanished reports whether nobody can tell that the worker ended its work: it fell
-// silent before it had drained. One that took long to stop also does; then all
-// that it said that it ran is known and has ended.
+// silent before it had drained. One that stops is not silent until it takes itself
+// out, unless Redis was away meanwhile; then all that it said that it ran may be
+// known to have ended.
 func (d *departure) vanished(unfinished int) bool {
 	if d.after.ID != "" || d.last.State == claim.MemberDrained || d.s.env.Now().Sub(d.last.Seen) < silence {
 		return false

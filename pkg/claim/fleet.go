@@ -59,14 +59,20 @@ func (m Member) Process() string { return strconv.FormatInt(m.Started.UnixMilli(
 // Working reports whether nobody wants the member to drain.
 func (m Member) Working() bool { return !m.Drain.Wanted() }
 
+// takes reports whether the member takes new work: nobody wants it to drain, and
+// it does not stop.
+func (m Member) takes() bool {
+	return m.Working() && (m.State == "" || m.State == MemberWorking)
+}
+
 // Claiming reports whether the member claims due schedules now.
-func (m Member) Claiming() bool { return m.Claims && m.Working() }
+func (m Member) Claiming() bool { return m.Claims && m.takes() }
 
 // Serves reports whether the member takes tasks from the queue now. Types says
 // which it can run.
 func (m Member) Serves(queue string) bool {
 	_, ok := m.Queues[queue]
-	return ok && m.Working()
+	return ok && m.takes()
 }
 
 // MemberState is what a member does.
@@ -75,7 +81,7 @@ type MemberState string
 // The states of a member.
 const (
 	MemberWorking  MemberState = "working"
-	MemberDraining MemberState = "draining" // it takes no new work and ends what it runs
+	MemberDraining MemberState = "draining" // it takes no new work and ends what it runs; without a wish it stops
 	MemberDrained  MemberState = "drained"  // it runs nothing
 )
 

@@ -124,20 +124,52 @@ func (w *Worker) stop(server taskServer, housekeeping *chores, elected *elected)
 	})
 	stopped := make(chan struct{})
 	go func() { group.Wait(); close(stopped) }()
-	select {
-	case <-stopped:
-	case <-time.After(w.options.Drain - w.options.grace() + overtime):
+	if !w.lingers(stopped, w.options.Drain-w.options.grace()+overtime) {
 		w.options.Logger.Warn("not everything stopped in time, since Redis does not answer; it ends with the process")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
-	defer cancel()
-	if err := w.store.Withdraw(ctx, w.options.ID); err != nil {
-		w.options.Logger.Warn("leaving the roster failed; the entry expires", "error", err)
-	}
+	w.withdraw()
 	if err := w.enqueuer.Close(); err != nil {
 		w.options.Logger.Warn("closing the enqueuer failed", "error", err)
 	}
 	w.options.Logger.Info("worker stopped", "worker", w.options.ID, "after", time.Since(began).Round(time.Millisecond).String())
+}
+
+// lingers stays in the roster until everything stopped, and reports whether it
+// did within the limit: a worker that ends what it runs is no lost one.
+func (w *Worker) lingers(stopped <-chan struct{}, limit time.Duration) bool {
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	sign := time.NewTicker(lingerEvery)
+	defer sign.Stop()
+	for {
+		select {
+		case <-stopped:
+			return true
+		case <-late.C:
+			return false
+		case <-sign.C:
+			go w.announce(context.Background()) // bounded; not waited for, since Redis may hang
+		}
+	}
+}
+
+// lingerEvery is how often a worker that stops announces itself. Before the
+// first time an announcement interval and the grace of claims may have passed:
+// together they stay below memberAge, with one that fails.
+const lingerEvery = 3 * time.Second
+
+// withdraw takes the worker out of the roster, after an announcement that is
+// under way.
+func (w *Worker) withdraw() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	select {
+	case w.drain.turn <- struct{}{}: // and keeps it: nothing is announced from now on
+	case <-ctx.Done():
+	}
+	if err := w.store.Withdraw(ctx, w.options.ID); err != nil {
+		w.options.Logger.Warn("leaving the roster failed; the entry expires", "error", err)
+	}
 }
 
 // away reports whether the scheduling half waits for Redis, and has said so.

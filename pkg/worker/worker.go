@@ -220,6 +220,9 @@ func (w *Worker) member() claim.Member {
 	w.drain.mu.Lock()
 	state := w.drain.state()
 	w.drain.mu.Unlock()
+	if w.draining.Load() && state == claim.MemberWorking {
+		state = claim.MemberDraining // it stops
+	}
 	return claim.Member{ID: w.options.ID, Host: host, PID: os.Getpid(), Version: w.options.Version, TimeZone: TimeZoneFingerprint(),
 		Queues: w.options.Queues, Types: w.types(), Claims: w.scheduler != nil, Started: w.started,
 		State: state, Running: int(w.drain.busy.Load()) + w.inProcess.count()}
