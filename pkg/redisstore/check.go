@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -447,8 +448,9 @@ func (c *checker) checkCounters() {
 		c.sawToken(r.generation)
 	}
 	for name, count := range want {
-		if got, _ := strconv.ParseInt(c.meta[name], 10, 64); got != count {
-			c.report("meta counts %d %s, there are %d", got, name, count)
+		text, stored := c.meta[name]
+		if got, err := strconv.ParseInt(text, 10, 64); got != count || stored && err != nil {
+			c.report("meta counts %s %s, there are %d", shown(cmp.Or(text, "no")), name, count)
 		}
 	}
 	text, stored := c.meta["token"]

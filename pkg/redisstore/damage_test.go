@@ -231,3 +231,39 @@ func TestAnInfiniteDueTimeIsNotSoon(t *testing.T) {
 		}
 	})
 }
+
+// TestACounterThatIsNoneStopsNobody spoils the counters of a shard. They decide
+// nothing, and stopped every claim halfway through what it wrote.
+func TestACounterThatIsNoneStopsNobody(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		b.put(every10("a"))
+		meta := b.key("a", "meta")
+		for _, name := range []string{"active", "paused", "claimed", "buffered"} {
+			for _, value := range []string{"", "x", "1.5", "1e5", strings.Repeat("9", 26), "9223372036854775807"} {
+				b.client.HSet(t.Context(), meta, name, value)
+				b.clock.Add(10 * time.Second)
+				c := b.claimOne()
+				b.client.HSet(t.Context(), meta, name, value)
+				b.complete(c, claim.DecideEnqueued, c.ScheduledAt.Add(10*time.Second))
+				b.client.HSet(t.Context(), meta, name, value)
+				if _, err := b.Pause(t.Context(), "a", schedule.PauseOptions{}); err != nil {
+					t.Errorf("%s = %.30q: Pause: %v", name, value, err)
+				}
+				if _, err := b.Resume(t.Context(), "a", schedule.ResumeOptions{}); err != nil {
+					t.Errorf("%s = %.30q: Resume: %v", name, value, err)
+				}
+				b.client.HSet(t.Context(), meta, name, value)
+				if _, err := b.Stats(t.Context()); err != nil {
+					t.Errorf("%s = %.30q: Stats: %v", name, value, err)
+				}
+				if violations, err := b.Check(t.Context()); err != nil || len(violations) != 1 || !strings.Contains(string(violations[0]), " "+name+", ") {
+					t.Errorf("%s = %.30q: Check = %q, %v", name, value, violations, err)
+				}
+				if _, err := b.RepairAll(t.Context()); err != nil {
+					t.Errorf("%s = %.30q: RepairAll: %v", name, value, err)
+				}
+				b.check()
+			}
+		}
+	})
+}

@@ -45,7 +45,7 @@ end
 answer[1] = 1
 redis.call("HDEL", META, "recount")
 for _, name in ipairs(COUNTERS) do
-  if tonumber(redis.call("HGET", META, name) or "0") ~= sums[name] then
+  if number_of[redis.call("HGET", META, name) or "0"] ~= sums[name] then
     answer[#answer + 1] = name
     redis.call("HSET", META, name, decimal(sums[name]))
   end

@@ -23,7 +23,7 @@
 local scanned = tonumber(ARGV[4])
 local counters = redis.call("HMGET", META, "active", "paused", "disabled", "completed", "claimed", "buffered")
 local reply = { now_ms }
-for i = 1, 6 do reply[i + 1] = tonumber(counters[i] or "0") end
+for i = 1, 6 do reply[i + 1] = number_of[counters[i] or ""] or 0 end
 
 -- Decide.
 local entries = redis.call("ZRANGEBYSCORE", DUE, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, scanned)

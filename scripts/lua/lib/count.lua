@@ -25,8 +25,15 @@ local function count(name, by, id)
   end
 end
 
+-- add_count begins anew with a counter that is no number: it would stop every
+-- change of the shard, halfway. A recount makes it right.
+local function add_count(name, by)
+  local answer = redis.pcall("HINCRBY", META, name, decimal(by))
+  if type(answer) == "table" then redis.call("HSET", META, name, decimal(by)) end
+end
+
 local function write_counts()
   for name, by in pairs(sums) do
-    if by ~= 0 then redis.call("HINCRBY", META, name, decimal(by)) end
+    if by ~= 0 then add_count(name, by) end
   end
 end
