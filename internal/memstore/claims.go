@@ -123,7 +123,7 @@ func (d *data) claimOne(r *record, request claim.ClaimRequest, now time.Time) cl
 		c.Redrives = f.redrives
 	case f != nil:
 		f.reclaimed = true
-		c.Again, c.Redrives = true, f.redrives
+		c.Again, c.Redrives, c.Queue = true, f.redrives, f.queue
 	case slices.ContainsFunc(r.skips, r.next.Equal):
 		c.Kind = claim.ClaimSkip
 	case len(others) > 0 && r.obeysOverlap():
@@ -136,7 +136,8 @@ func (d *data) claimOne(r *record, request claim.ClaimRequest, now time.Time) cl
 		if r.overlap() != schedule.OverlapAllow && request.AuditOverlap > 0 {
 			audit = request.AuditOverlap
 		}
-		d.openFiring(r, &firing{id: c.Firing(), state: claim.FiringIntent, openedAt: now, audit: millis(now.Add(audit))})
+		f = d.openFiring(r, &firing{id: c.Firing(), state: claim.FiringIntent, openedAt: now, audit: millis(now.Add(audit))})
+		c.Queue = f.queue
 	}
 	if c.Kind != claim.ClaimAdvance && r.overlap() != schedule.OverlapAllow {
 		c.Open = others[:min(len(others), maxOpen)]

@@ -13,6 +13,7 @@ var claimCases = []testCase{
 	{"the oldest are granted first, up to the limit", claimOldestFirst},
 	{"a claimed schedule is granted to nobody else", claimExclusive},
 	{"a claim that ran out is granted again, marked so, with a larger token", claimAgain},
+	{"a claim names the queue of the first one, whatever was edited since", claimQueue},
 	{"renewing keeps a claim past its time to live", renewKeeps},
 	{"renewing a claim that ran out but was not taken keeps it", renewLate},
 	{"renew never revives a claim that was taken or completed", renewNeverRevives},
@@ -131,6 +132,26 @@ func claimAgain(e *env) {
 	}
 	e.completes(enqueued(first), claim.CompleteOK)
 	e.verdicts("a", span(schedule.VerdictFired, 0, 1, 1))
+}
+
+func claimQueue(e *env) {
+	in := func(queue string) schedule.Schedule {
+		return every("a", func(s *schedule.Schedule) { s.Queue = queue })
+	}
+	e.put(in("old"))
+	e.advance(period)
+	c := e.claimOne(claim.ClaimFire)
+	want(e, "Queue", c.Queue, "old")
+	for _, queue := range []string{"new", "newer"} {
+		e.release(claim.Release{Schedule: "a", Token: c.Token})
+		e.put(in(queue))
+		c = e.claimOne(claim.ClaimFire)
+		want(e, "Again", c.Again, true)
+		want(e, "Queue", c.Queue, "old")
+	}
+	e.completes(enqueued(c), claim.CompleteOK)
+	e.advance(period)
+	want(e, "Queue of the next firing", e.claimOne(claim.ClaimFire).Queue, "newer")
 }
 
 func renewKeeps(e *env) {

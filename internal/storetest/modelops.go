@@ -172,7 +172,7 @@ func (w *twin) claim() {
 		slices.SortFunc(got[side], func(a, b claim.Claim) int { return cmp.Compare(a.Schedule, b.Schedule) })
 		text := ""
 		for _, c := range got[side] {
-			text += fmt.Sprintf("[%s %s v%d again %t redrives %d fired %d", c.Kind, plain(c.Firing()), c.Version, c.Again, c.Redrives, c.Fired)
+			text += fmt.Sprintf("[%s %s v%d again %t redrives %d fired %d queue %q", c.Kind, plain(c.Firing()), c.Version, c.Again, c.Redrives, c.Fired, c.Queue)
 			if c.Kind != claim.ClaimAdvance {
 				text += fmt.Sprintf(" others %d %v", c.OpenOthers, plainAll(c.Open))
 			}

@@ -77,6 +77,7 @@ type Claim struct {
 	Fired       int64      // scheduled times fired so far, for Limit
 	OpenOthers  int        // open firings of the schedule beside this one
 	Open        []FiringID // those, when the schedule has an overlap policy; at most 100
+	Queue       string     // of the firing since its first claim, whatever was edited since; "" unless it is to be enqueued
 }
 
 // Firing returns the ID of the claimed firing.

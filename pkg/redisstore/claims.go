@@ -18,7 +18,7 @@ import (
 const maxBatch = 1000
 
 // claimColumns is how many values claim.lua returns for each claim.
-const claimColumns = 11
+const claimColumns = 12
 
 // checkLimit returns a *schedule.FieldError for a limit out of bounds.
 func checkLimit(limit int) error {
@@ -77,7 +77,7 @@ func (s *Store) ClaimDue(ctx context.Context, request claim.ClaimRequest) (claim
 func readClaim(r *reply, i int) claim.Claim {
 	c := claim.Claim{Schedule: schedule.ID(r.text(i)), Generation: r.number(i + 1), ScheduledAt: r.time(i + 2),
 		Token: claim.Token(r.number(i + 3)), Kind: claim.ClaimKind(r.text(i + 4)), Version: r.number(i + 5),
-		Again: r.number(i+6) == 1, Redrives: int(r.number(i + 7)), Fired: r.number(i + 8), OpenOthers: int(r.number(i + 9))}
+		Again: r.number(i+6) == 1, Redrives: int(r.number(i + 7)), Fired: r.number(i + 8), OpenOthers: int(r.number(i + 9)), Queue: r.text(i + 11)}
 	for _, id := range openFirings(c.Schedule, r.text(i+10)) {
 		c.Open = append(c.Open, claim.FiringID(id))
 	}

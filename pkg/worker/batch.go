@@ -228,7 +228,7 @@ func (b *batchWork) settled(ctx context.Context, d *decision, outcome claim.Outc
 		b.isolate(d.claim, errors.New("worker: the store refused the next scheduled time "+d.planned.Next.Format(time.RFC3339Nano)))
 	}
 	c := d.completion()
-	b.s.observer.Decided(DecidedEvent{Schedule: c.Schedule, ScheduledAt: c.ScheduledAt, Type: d.definition.Type, Queue: d.definition.Queue,
+	b.s.observer.Decided(DecidedEvent{Schedule: c.Schedule, ScheduledAt: c.ScheduledAt, Type: d.definition.Type, Queue: cmp.Or(d.claim.Queue, d.definition.Queue),
 		Decision: c.Decision, Verdict: c.Verdict, Outcome: outcome, Lateness: b.batch.Now.Sub(c.ScheduledAt), Next: c.Next})
 }
 

@@ -48,7 +48,7 @@ func decide(c *schedule.Compiled, cl claim.Claim, now time.Time) (d decision, er
 
 // push returns the enqueue of a decision to fire.
 func (d *decision) push() queue.Push {
-	return queue.Push{Firing: d.claim.Firing(), Redrives: d.claim.Redrives, Definition: d.definition, Token: d.claim.Token}
+	return queue.Push{Firing: d.claim.Firing(), Redrives: d.claim.Redrives, Definition: d.definition, Token: d.claim.Token, Queue: d.claim.Queue}
 }
 
 // completion returns what the store is told.

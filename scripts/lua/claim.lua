@@ -9,10 +9,11 @@
 --
 -- Returns  {now_ms, next_due_ms | "", released, claims, damaged, calendars}
 --          released: firing, queue, extra, ... that were buffered and are intents now; enqueue each
---          claims: schedule, generation, scheduled_ms, token, kind, version, again, redrives, fired, others, open, ...
+--          claims: schedule, generation, scheduled_ms, token, kind, version, again, redrives, fired, others, open, queue, ...
 --          kind "F" enqueue it, an intent is recorded; "O" open firings forbid or delay it; "K" an operator asked
 --          to skip it; "A" it has its verdict, only the next time is wanted. open lists open firings, without
---          the schedule, each followed by a comma; with "F" those that were asked to cancel
+--          the schedule, each followed by a comma; with "F" those that were asked to cancel. queue, with "F", is
+--          that of the first claim, whatever was edited since: its task may be there
 --          damaged: schedules whose record cannot be read; they are put aside for a minute
 --          calendars: the version that the shard insists on, when one of the claimed uses calendars, else 0
 -- Resend   safe, but what the first reply granted stays claimed until its deadline
@@ -52,13 +53,13 @@ local function end_term(r)
 end
 
 local function grant(r, token, firing_id)
-  local kind, again, redrives, others, open = claim_kind(r, firing_id, audit_ms, audit_overlap_ms)
+  local kind, again, redrives, others, open, queue = claim_kind(r, firing_id, audit_ms, audit_overlap_ms)
   set_token(r, token)
   hold(r, now_ms + ttl_ms)
   local n = #claims
   claims[n + 1], claims[n + 2], claims[n + 3], claims[n + 4] = r.id, r.generation, r.next_ms, token
   claims[n + 5], claims[n + 6], claims[n + 7], claims[n + 8] = kind, r.version, again, redrives
-  claims[n + 9], claims[n + 10], claims[n + 11] = r.fired, others, open
+  claims[n + 9], claims[n + 10], claims[n + 11], claims[n + 12] = r.fired, others, open, queue
   if calendars == 0 and has_bit(r.policy, USES_CALENDAR) then calendars = calendar_version() end
 end
 

@@ -60,6 +60,8 @@ func (s *sim) consume(p *process) error {
 			return err
 		}
 		c.handler, c.failure, c.delay, c.hook = m.Wrap(handler), m.IsFailure, m.RetryDelay, queue.NewBackoffHook()
+	} else if s.c.hooked {
+		c.hook = queue.NewBackoffHook()
 	}
 	s.atomically(func() { c.bell = s.broker.joined(p.id) })
 	s.group.Go(c.run)

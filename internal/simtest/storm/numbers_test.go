@@ -123,7 +123,8 @@ func judgeRow(t *testing.T, c scenario, s *total) {
 	if s.lost != 0 {
 		t.Errorf("%s: %d scheduled times lost, want 0", c.name, s.lost)
 	}
-	if unexplained := s.repeated - s.excused; unexplained != 0 && !c.plain {
+	// A plain consumer can be asked to end after its effect, and asynq takes that for a failure.
+	if unexplained := s.repeated - s.excused; unexplained != 0 && (!c.plain || c.hooked && c.overlap != schedule.OverlapCancelOther) {
 		t.Errorf("%s: %d effects beyond the first without a reason, want 0", c.name, unexplained)
 	}
 	if c.calm && (s.quantile(1) > time.Second || s.repeated > 0) {

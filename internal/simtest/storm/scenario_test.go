@@ -24,6 +24,7 @@ type scenario struct {
 	failing     float64          // handlers that fail
 
 	plain       bool // consumers without the middleware
+	hooked      bool // with plain: their clients have the hook of the product all the same
 	noRetention bool // the queue forgets completed tasks at once
 	dup         float64
 
@@ -74,10 +75,12 @@ func scenarios() []scenario {
 	long := func(c *scenario) { c.work = [2]time.Duration{2 * time.Second, 24 * time.Second}; c.bufferLimit = 0 }
 	crash := func(c *scenario) { c.consumerCrash, c.consumerPause, c.dup = 0.01, 0.005, 0.02 }
 	plain := func(c *scenario) { c.plain = true }
+	hooked := func(c *scenario) { c.plain, c.hooked = true, true }
 	all := []scenario{
 		base("N0", "no faults", func(c *scenario) { c.wire = wire{}; c.plannerPause, c.plannerCrash = 0, 0; c.calm = true }),
 		base("A1", "no ledger, the queue forgets completed tasks", plain, func(c *scenario) { c.noRetention = true }),
 		base("A2", "no ledger, retention", plain),
+		base("A2h", "as A2, the consumers' clients have the hook", hooked),
 		base("A3", "as A2, duplicate delivery", plain, func(c *scenario) { c.dup = 0.05 }),
 		base("B1", "ledger, the queue forgets completed tasks", func(c *scenario) { c.noRetention = true }),
 		base("B2", "as B1, duplicate delivery", func(c *scenario) { c.noRetention, c.dup = true, 0.05 }),
@@ -101,7 +104,7 @@ func scenarios() []scenario {
 		}
 		n := "V" + string(rune('0'+i))
 		all = append(all, base(n, "overlap "+string(o)+", runs of 2 to 24 s", long, set),
-			base(n+"p", "as "+n+", plain consumers", long, set, plain),
+			base(n+"p", "as "+n+", plain consumers with the client hook", long, set, hooked),
 			base(n+"x", "as "+n+", consumers crash, duplicate delivery", long, set, crash))
 	}
 	for i, m := range []schedule.Missed{schedule.MissedLatest, schedule.MissedAll, schedule.MissedSkip} {
@@ -119,8 +122,8 @@ func scenarios() []scenario {
 	pauses := func(c *scenario) { c.pauses = 8 * time.Second }
 	return append(all,
 		base("P1", "pause, resume, timed pause, latest", pauses, func(c *scenario) { c.missed, c.catchUp = schedule.MissedLatest, 0 }),
-		base("P1p", "as P1, plain consumers", pauses, plain, func(c *scenario) { c.missed, c.catchUp = schedule.MissedLatest, 0 }),
-		base("P2", "as P1, plain consumers, buffer_all", pauses, buffer, plain),
+		base("P1p", "as P1, plain consumers with the client hook", pauses, hooked, func(c *scenario) { c.missed, c.catchUp = schedule.MissedLatest, 0 }),
+		base("P2", "as P1, plain consumers with the client hook, buffer_all", pauses, buffer, hooked),
 		base("P3", "as P1, skip", pauses, func(c *scenario) { c.missed, c.catchUp = schedule.MissedSkip, 0 }),
 		base("P4", "triggers with one request ID from several clients, buffer_all", buffer, func(c *scenario) { c.triggers = 10 * time.Second }),
 		base("F1", "breaker: three failures, cool-down 40 s", func(c *scenario) { c.maxFailures, c.coolDown, c.failing = 3, 40*time.Second, 0.7 }),
@@ -128,7 +131,7 @@ func scenarios() []scenario {
 		base("E1", "spec edits", edit),
 		base("E2", "spec edits, queue moves, pauses, buffer_all", edit, pauses, buffer, func(c *scenario) { c.moves = 10 * time.Second }),
 		base("E5", "spec edits, every fifth command is refused", edit, func(c *scenario) { c.refuse = 0.2 }),
-		base("E3", "queue moves, plain consumers, skip", plain, func(c *scenario) {
+		base("E3", "queue moves, plain consumers with the client hook, skip", hooked, func(c *scenario) {
 			c.moves, c.overlap, c.work = 10*time.Second, schedule.OverlapSkip, [2]time.Duration{2 * time.Second, 9 * time.Second}
 		}),
 		base("E4", "delete and create", buffer, func(c *scenario) { c.remakes = 25 * time.Second }),
