@@ -217,7 +217,7 @@ func (s *session) backupRestore(file string, yes bool) error {
 		return err
 	}
 	for _, v := range violations {
-		s.warn("%s", string(v))
+		s.warn("%s", v)
 	}
 	if len(violations) > 0 {
 		return codedErrorf(exitFailed, "restored, but %s; the backup holds them as well: workers repair indexes, admin doctor --fix does so at once", count(len(violations), "invariant")+" broken")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfryhq/belfry/internal/doctor"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -110,7 +111,7 @@ func (s *session) fix(findings []doctor.Finding) []doctor.Finding {
 // is wrong and was hidden before.
 func (s *session) fixIndexes(broken []*doctor.Finding) []doctor.Finding {
 	err := s.stores.Server.Fix(s.ctx, doctor.FixIndexes, "")
-	var left []string
+	var left []redisstore.Violation
 	if err == nil {
 		left, err = s.stores.Server.Check(s.ctx)
 	}
@@ -120,9 +121,9 @@ func (s *session) fixIndexes(broken []*doctor.Finding) []doctor.Finding {
 	}
 	summarised := false
 	for _, one := range broken {
-		one.Fixed = !slices.Contains(left, one.Seen) && (len(left) == 0 || !one.Summary)
+		one.Fixed = !slices.ContainsFunc(left, one.Tells) && (len(left) == 0 || !one.Summary)
 		if one.Check == doctor.CheckReading {
-			one.Fixed = !slices.ContainsFunc(left, doctor.HidesShard)
+			one.Fixed = !slices.ContainsFunc(left, func(v redisstore.Violation) bool { return v.Kind == redisstore.ViolationShard })
 		} else {
 			summarised = summarised || one.Summary
 		}
@@ -130,8 +131,8 @@ func (s *session) fixIndexes(broken []*doctor.Finding) []doctor.Finding {
 	if summarised {
 		return nil // what is left may be among those that were not told one by one
 	}
-	left = slices.DeleteFunc(left, func(text string) bool {
-		return slices.ContainsFunc(broken, func(one *doctor.Finding) bool { return one.Seen == text })
+	left = slices.DeleteFunc(left, func(v redisstore.Violation) bool {
+		return slices.ContainsFunc(broken, func(one *doctor.Finding) bool { return one.Tells(v) })
 	})
 	return doctor.Broken(left)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfryhq/belfry/internal/doctor"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 )
 
 // operations are the commands that look after a fleet.
@@ -21,8 +22,8 @@ type Server interface {
 	Nodes(ctx context.Context) ([]doctor.Node, error)
 	// Script runs one script.
 	Script(ctx context.Context) error
-	// Check returns broken invariants of what is stored, as sentences.
-	Check(ctx context.Context) ([]string, error)
+	// Check returns broken invariants of what is stored.
+	Check(ctx context.Context) ([]redisstore.Violation, error)
 	// Tokens names shards whose tokens are far ahead of the store's clock.
 	Tokens(ctx context.Context) ([]doctor.TokenAhead, error)
 	// Queue looks at the keys of one queue of asynq, without asynq's scripts.

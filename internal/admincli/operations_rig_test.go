@@ -13,6 +13,7 @@ import (
 	"github.com/belfryhq/belfry/internal/doctor"
 	"github.com/belfryhq/belfry/internal/memstore"
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -43,9 +44,9 @@ func (s scene) Nodes(context.Context) ([]doctor.Node, error) {
 
 func (s scene) Script(context.Context) error { return nil }
 
-func (s scene) Check(context.Context) ([]string, error) {
+func (s scene) Check(context.Context) ([]redisstore.Violation, error) {
 	if s.r.environ["SCENE"] == "bad" {
-		return []string{"shard 00: meta counts 4 active, there are 3"}, nil
+		return []redisstore.Violation{{Kind: redisstore.ViolationIndex, Text: "meta counts 4 active, there are 3"}}, nil
 	}
 	return nil, nil
 }

@@ -33,16 +33,8 @@ func (r *redisServer) Script(ctx context.Context) error {
 }
 
 // Check returns broken invariants.
-func (r *redisServer) Check(ctx context.Context) ([]string, error) {
-	violations, err := r.store.Check(ctx)
-	if err != nil {
-		return nil, err
-	}
-	texts := make([]string, len(violations))
-	for i, v := range violations {
-		texts[i] = string(v)
-	}
-	return texts, nil
+func (r *redisServer) Check(ctx context.Context) ([]redisstore.Violation, error) {
+	return r.store.Check(ctx)
 }
 
 // Tokens names shards whose tokens are far ahead of the store's clock.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -36,6 +37,9 @@ type Finding struct {
 	// Summary says that the finding stands for several that are not told.
 	Summary bool `json:"-"`
 }
+
+// Tells reports whether the finding is the one of a violation.
+func (f *Finding) Tells(v redisstore.Violation) bool { return f.Seen == v.String() }
 
 // A Fix names a repair that harms nobody.
 type Fix string
@@ -66,8 +70,8 @@ type Facts struct {
 	Members    []claim.Member
 	// Queues are asynq's queues by name. Nil means that they are not known.
 	Queues     map[string]Queue
-	Violations []string // broken invariants
-	CheckErr   error    // why they could not be looked for
+	Violations []redisstore.Violation // broken invariants
+	CheckErr   error                  // why they could not be looked for
 	// Unread says why something that is stored could not be read: the facts that
 	// come from it are missing.
 	Unread []error

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -73,7 +74,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"unreadable queue":   {"queues", Unknown, func(f *Facts) { f.Queues["torn"] = Queue{Listed: true, Err: errors.New("no record")} }},
 		"torn queue":         {"queues", Error, func(f *Facts) { f.Queues["torn"] = Queue{Listed: true, Torn: "1 pending entry", Fixable: true} }},
 		"strange key":        {"queues", Error, func(f *Facts) { f.Queues["torn"] = Queue{Listed: true, Torn: "the key x"} }},
-		"broken":             {"invariants", Error, func(f *Facts) { f.Violations = []string{"x"} }},
+		"broken":             {"invariants", Error, func(f *Facts) { f.Violations = []redisstore.Violation{{Kind: redisstore.ViolationIndex, Text: "x"}} }},
 		"unreadable":         {"invariants", Unknown, func(f *Facts) { f.CheckErr = errors.New("NOPERM") }},
 		"config/info denied": {"eviction", Unknown, func(f *Facts) { f.Nodes[0].Config, f.Nodes[0].Info = nil, nil }},
 	}
@@ -225,5 +226,18 @@ func TestProbe(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each kind of violation has a remedy of its own, whatever its words are.
+func TestARemedyForEachKindOfViolation(t *testing.T) {
+	seen := map[string]bool{}
+	for kind := redisstore.ViolationIndex; kind <= redisstore.ViolationRunLog; kind++ {
+		v := redisstore.Violation{Kind: kind, Shard: 3, Text: "x puts it aside"}
+		got := Broken([]redisstore.Violation{v})
+		if len(got) != 1 || got[0].Seen != "shard 03: x puts it aside" || !got[0].Tells(v) || got[0].Do == "" || seen[got[0].Do] {
+			t.Errorf("kind %d: %+v", kind, got)
+		}
+		seen[got[0].Do] = true
 	}
 }

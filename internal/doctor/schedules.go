@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -174,26 +175,24 @@ func invariants(f Facts) []Finding {
 	return all
 }
 
-// hidesShard is in the sentence about a key that stops every script of a shard.
-const hidesShard = " puts it aside"
-
-// HidesShard reports whether a violation keeps a whole shard from being read.
-func HidesShard(violation string) bool { return strings.Contains(violation, hidesShard) }
+// remedies say what to do about a violation, by its kind.
+var remedies = map[redisstore.ViolationKind]string{
+	redisstore.ViolationIndex:    "workers repair it within a minute or so, doctor --fix at once; if it stays, make a backup and report it",
+	redisstore.ViolationSchedule: "put it again, which begins it anew: admin apply; what was open of it is given up",
+	redisstore.ViolationShard:    "doctor --fix renames it and repairs what follows from the records; if it held records (def, st), admin apply puts the schedules again",
+	redisstore.ViolationRunLog:   "doctor --fix renames it, and a new log begins; what it held before is lost",
+}
 
 // Broken are the findings for violations of the invariants, a summary instead
 // of those that are too many.
-func Broken(violations []string) []Finding {
+func Broken(violations []redisstore.Violation) []Finding {
 	var all []Finding
 	for i, v := range violations {
-		do := "workers repair it within a minute or so, doctor --fix at once; if it stays, make a backup and report it"
-		if HidesShard(v) {
-			do = "doctor --fix renames it and repairs what follows from the records; if it held records (def, st), admin apply puts the schedules again"
-		}
 		if i == maxViolations {
 			all = append(all, Finding{Check: "invariants", Level: Error, Seen: fmt.Sprintf("and %d more", len(violations)-i), Do: "as above", Fix: FixIndexes, Summary: true})
 			break
 		}
-		all = append(all, Finding{Check: "invariants", Level: Error, Seen: v, Fix: FixIndexes, Do: do})
+		all = append(all, Finding{Check: "invariants", Level: Error, Seen: v.String(), Fix: FixIndexes, Do: remedies[v.Kind]})
 	}
 	return all
 }

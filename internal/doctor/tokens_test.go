@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belfryhq/belfry/pkg/redisstore"
 )
 
 func TestTokensAheadAreAWarningUntilFewAreLeft(t *testing.T) {
@@ -41,7 +43,7 @@ func TestTokensAheadAreAWarningUntilFewAreLeft(t *testing.T) {
 func TestWhatCannotBeReadIsAFinding(t *testing.T) {
 	f := healthy()
 	f.Unread = []error{errors.New("WRONGTYPE of something")}
-	f.Violations = []string{"a key is a string"}
+	f.Violations = []redisstore.Violation{{Kind: redisstore.ViolationShard, Text: "a key is a string"}}
 	one, ok := find(Examine(f), "reading")
 	if !ok || one.Level != Error || one.Fix != FixIndexes || !one.Summary || !strings.Contains(one.Seen, "WRONGTYPE") {
 		t.Errorf("finding = %+v", one)

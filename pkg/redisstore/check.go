@@ -18,10 +18,6 @@ import (
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
-// A Violation is an invariant that the stored data breaks, as a sentence of one
-// line, with nothing that a terminal obeys and cut when it is long.
-type Violation string
-
 // Check reads everything and reports broken invariants: that every schedule
 // stands where its record says, that the verdict ranges cover everything up to
 // the high-water mark once, that counts and lists agree with the ledger. It is
@@ -41,7 +37,7 @@ func (s *Store) Check(ctx context.Context) ([]Violation, error) {
 		}
 		all = append(all, found...)
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, compareViolations)
 	return all, nil
 }
 
@@ -88,13 +84,22 @@ type firing struct {
 	buffered   bool
 }
 
+// report tells of what a repair makes right. The first argument says of what:
+// the others may move between two looks.
 func (c *checker) report(format string, args ...any) {
+	c.add(ViolationIndex, format+"\x00"+fmt.Sprint(args[0]), fmt.Sprintf(format, args...))
+}
+
+// reportEach is report where one thing may have several such faults, and
+// nothing in the sentence moves.
+func (c *checker) reportEach(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	about := format + "\x00" + fmt.Sprint(args[0])
-	if strings.Contains(format, "listed as") || strings.Contains(format, "indexed as") {
-		about = text // several of one schedule
-	}
-	c.violations[about] = Violation(fmt.Sprintf("shard %02d: ", c.shard) + printable(text))
+	c.add(ViolationIndex, text, text)
+}
+
+// add notes a violation; about is the same at every look.
+func (c *checker) add(kind ViolationKind, about, text string) {
+	c.violations[about] = Violation{Kind: kind, Shard: c.shard, Text: printable(text)}
 }
 
 // printable is a text on one line, with nothing that a terminal obeys.
@@ -187,7 +192,7 @@ func (c *checker) decode() {
 	for id, text := range c.states {
 		r, err := decodeRecord(text)
 		if err != nil {
-			c.report("%s: %v", id, err)
+			c.add(ViolationSchedule, id, fmt.Sprintf("%s: %v", id, err))
 			continue
 		}
 		if len(r.flaws) > 0 {
@@ -296,7 +301,7 @@ func (c *checker) checkVerdicts(id schedule.ID, r *record) {
 	last, fired, lost := int64(0), int64(0), len(r.flaws) > 0
 	for _, v := range r.history {
 		if v.Verdict < schedule.VerdictFired || v.Verdict > schedule.VerdictUnreadable {
-			c.report("%s: there is no verdict %d", id, v.Verdict)
+			c.reportEach("%s: there is no verdict %d", id, v.Verdict)
 		}
 		if v.First.After(v.Last) || millis(v.First) <= last {
 			c.report("%s: verdict range %+v is empty, or overlaps the one before", id, v)
@@ -340,7 +345,7 @@ func (c *checker) checkLedger(id schedule.ID, r *record) {
 	}
 	for _, fid := range openFirings(id, c.opened[string(id)]) {
 		if !open[fid] {
-			c.report("%s: %s is listed as open and is not", id, fid)
+			c.reportEach("%s: %s is listed as open and is not", id, fid)
 		}
 	}
 	if _, listed := c.opened[string(id)]; listed && r.policy&overlapMask == overlapNumbers[schedule.OverlapAllow] {
@@ -352,7 +357,7 @@ func (c *checker) checkLedger(id schedule.ID, r *record) {
 	}
 	for _, fid := range waiting {
 		if !buffered[fid] {
-			c.report("%s: %s is listed as buffered and is not", id, fid)
+			c.reportEach("%s: %s is listed as buffered and is not", id, fid)
 		}
 	}
 	if (r.state == stateActive || r.state == stateCompleted) && r.buffered > 0 && r.open == 0 {
@@ -377,7 +382,7 @@ func (c *checker) checkIndex(id schedule.ID) {
 	}
 	for _, name := range indexMembers(id, definition) {
 		if _, ok := c.labels[name]; !ok {
-			c.report("%s is not indexed as %q", id, name)
+			c.reportEach("%s is not indexed as %q", id, name)
 		}
 	}
 }
@@ -393,7 +398,7 @@ func (c *checker) checkSettings(id schedule.ID, r *record) {
 // without an audit time (I5).
 func (c *checker) checkStrays() {
 	for id := range c.due {
-		if _, ok := c.records[schedule.ID(id)]; !ok {
+		if _, ok := c.states[id]; !ok {
 			c.report("%s is due and does not exist", id)
 		}
 	}
@@ -409,8 +414,8 @@ func (c *checker) checkStrays() {
 	}
 	for name, hash := range map[string]map[string]string{"def": c.definitions, "opn": c.opened, "buf": c.buffers, "skp": c.skips} {
 		for id := range hash {
-			if _, ok := c.records[schedule.ID(id)]; !ok {
-				c.report("%s holds %s, which does not exist", name, id)
+			if _, ok := c.states[id]; !ok {
+				c.reportEach("%s holds %s, which does not exist", name, id)
 			}
 		}
 	}
@@ -422,14 +427,14 @@ func (c *checker) checkStrays() {
 			continue
 		}
 		id, _, _ := strings.Cut(field, ":")
-		if _, ok := c.records[schedule.ID(id)]; !ok {
+		if _, ok := c.states[id]; !ok {
 			c.report("out holds %s, which does not exist", field)
 		}
 	}
 	c.checkBackfills()
 	for name := range c.labels {
 		_, id, _ := strings.Cut(strings.TrimPrefix(name, calendarMark), indexMark)
-		if _, ok := c.records[schedule.ID(id)]; !ok {
+		if _, ok := c.states[id]; !ok {
 			c.report("lbl holds %q, which does not exist", name)
 		}
 	}
@@ -450,7 +455,7 @@ func (c *checker) checkCounters() {
 	for name, count := range want {
 		text, stored := c.meta[name]
 		if got, err := strconv.ParseInt(text, 10, 64); got != count || stored && err != nil {
-			c.report("meta counts %s %s, there are %d", shown(cmp.Or(text, "no")), name, count)
+			c.add(ViolationIndex, "meta counts "+name, fmt.Sprintf("meta counts %s %s, there are %d", shown(cmp.Or(text, "no")), name, count))
 		}
 	}
 	text, stored := c.meta["token"]

@@ -106,7 +106,7 @@ func TestCheckIsNotMisledByAFleet(t *testing.T) {
 	}
 	b.client.Del(t.Context(), "belfry:{"+b.Namespace()+":00}:due")
 	found, err = b.Check(t.Context())
-	if err != nil || len(found) != 1 || !strings.Contains(string(found[0]), "stands at") {
+	if err != nil || len(found) != 1 || !strings.Contains(found[0].String(), "stands at") {
 		t.Errorf("Check = %q, %v, want what stays", found, err)
 	}
 	b.client.FlushDB(t.Context()) // the server is this test's own

@@ -256,7 +256,7 @@ func TestACounterThatIsNoneStopsNobody(t *testing.T) {
 				if _, err := b.Stats(t.Context()); err != nil {
 					t.Errorf("%s = %.30q: Stats: %v", name, value, err)
 				}
-				if violations, err := b.Check(t.Context()); err != nil || len(violations) != 1 || !strings.Contains(string(violations[0]), " "+name+", ") {
+				if violations, err := b.Check(t.Context()); err != nil || len(violations) != 1 || !strings.Contains(violations[0].String(), " "+name+", ") {
 					t.Errorf("%s = %.30q: Check = %q, %v", name, value, violations, err)
 				}
 				if _, err := b.RepairAll(t.Context()); err != nil {

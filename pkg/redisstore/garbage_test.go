@@ -80,7 +80,7 @@ func TestARemovedEntryIsToldInShort(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("RepairAll = %d, %v; want 1", len(found), err)
 		}
-		for _, text := range []string{string(violations[0]), found[0].String()} {
+		for _, text := range []string{violations[0].String(), found[0].String()} {
 			odd := strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 			if odd || len(text) > 2048 || !strings.Contains(text, `\x1b[2Jclear xxx`) || !strings.Contains(text, "bytes more") {
 				t.Errorf("it is told as %.300q of %d bytes", text, len(text))

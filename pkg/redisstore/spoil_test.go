@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
@@ -87,7 +88,7 @@ func (b *bench) told() map[schedule.ID]string {
 	}
 	told := map[schedule.ID]string{}
 	for _, v := range violations {
-		_, text, _ := strings.Cut(string(v), ": ")
+		_, text, _ := strings.Cut(v.String(), ": ")
 		id, _, _ := strings.Cut(text, " ")
 		told[schedule.ID(strings.TrimSuffix(id, ":"))] += text + "\n"
 	}
@@ -172,7 +173,18 @@ func TestNoFieldSilencesASchedule(t *testing.T) {
 func TestAnOperatorHearsWhatIsWrong(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		b.put(every10("a"))
+		b.put(every10("b"))
+		if _, err := b.Pause(t.Context(), "b", schedule.PauseOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		b.field("a", "version", "x")
+		b.field("b", "version", "x")
+		violations, err := b.Check(t.Context())
+		schedules := slices.DeleteFunc(slices.Clone(violations), func(v redisstore.Violation) bool { return v.Kind != redisstore.ViolationSchedule })
+		if err != nil || len(schedules) != 2 || strings.Contains(fmt.Sprint(violations), "does not exist") {
+			t.Errorf("Check = %v, %v; want two schedules", violations, err)
+		}
+		b.put(every10("b"))
 		ctx := t.Context()
 		acts := map[string]func() error{
 			"pause":    func() error { _, err := b.Pause(ctx, "a", schedule.PauseOptions{}); return err },

@@ -48,7 +48,7 @@ func spoilToken(t *testing.T, b *bench, spoiled string) {
 		return // a token, the last one: nothing says that it was not granted
 	}
 	violations, err := b.Check(t.Context())
-	if err != nil || len(violations) != 1 || !strings.Contains(string(violations[0]), "meta holds the token") {
+	if err != nil || len(violations) != 1 || !strings.Contains(violations[0].String(), "meta holds the token") {
 		t.Errorf("Check = %v, %v; want the token", violations, err)
 	}
 	found, err := b.RepairAll(t.Context())

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func (s *Store) look(ctx context.Context, c *checker, keys []string) error {
 		return err
 	}
 	for _, w := range wrong {
-		c.report("%s is of type %s, not %s: nothing of this shard works until doctor --fix puts it aside", w.key, w.got, w.want)
+		c.add(ViolationShard, w.key, fmt.Sprintf("%s is of type %s, not %s: nothing of this shard works until doctor --fix puts it aside", w.key, w.got, w.want))
 	}
 	if len(wrong) > 0 {
 		return nil
@@ -78,7 +79,7 @@ func (s *Store) look(ctx context.Context, c *checker, keys []string) error {
 	c.check()
 	logs, err := s.wrongRunLogs(ctx, c.shard, slices.Collect(maps.Keys(c.records)))
 	for _, w := range logs {
-		c.report("%s is of type %s, not %s: runs of its schedule are not logged until doctor --fix puts it aside", w.key, w.got, w.want)
+		c.add(ViolationRunLog, w.key, fmt.Sprintf("%s is of type %s, not %s: runs of its schedule are not logged until doctor --fix puts it aside", w.key, w.got, w.want))
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func wrongTypeOf(t *testing.T, b *bench, name string) {
 		t.Errorf("repaired were %v: not what was broken in another shard", found)
 	}
 	violations, err := b.Check(t.Context())
-	if err != nil || len(violations) != 1 || !strings.Contains(string(violations[0]), key+" is of type string") {
+	if err != nil || len(violations) != 1 || violations[0].Kind != redisstore.ViolationShard || !strings.Contains(violations[0].String(), key+" is of type string") {
 		t.Fatalf("Check = %v, %v; want %s alone", violations, err, key)
 	}
 	if found, err = b.RepairAll(t.Context()); err != nil || found[0].Name != key || found[0].Was != "string" {
@@ -93,7 +93,7 @@ func TestARunLogOfTheWrongTypeIsPutAside(t *testing.T) {
 		key := b.key("a", "run:a")
 		b.strikeType(key)
 		violations, err := b.Check(t.Context())
-		if err != nil || len(violations) != 1 || !strings.Contains(string(violations[0]), key+" is of type string") {
+		if err != nil || len(violations) != 1 || violations[0].Kind != redisstore.ViolationRunLog || !strings.Contains(violations[0].String(), key+" is of type string") {
 			t.Errorf("Check = %v, %v; want %s alone", violations, err, key)
 		}
 		found, err := b.RepairAll(t.Context())
