@@ -59,20 +59,14 @@ func (m Member) Process() string { return strconv.FormatInt(m.Started.UnixMilli(
 // Working reports whether nobody wants the member to drain.
 func (m Member) Working() bool { return !m.Drain.Wanted() }
 
-// takes reports whether the member takes new work: nobody wants it to drain, and
-// it does not stop.
-func (m Member) takes() bool {
-	return m.Working() && (m.State == "" || m.State == MemberWorking)
-}
-
 // Claiming reports whether the member claims due schedules now.
-func (m Member) Claiming() bool { return m.Claims && m.takes() }
+func (m Member) Claiming() bool { return m.Claims && m.Working() }
 
 // Serves reports whether the member takes tasks from the queue now. Types says
 // which it can run.
 func (m Member) Serves(queue string) bool {
 	_, ok := m.Queues[queue]
-	return ok && m.takes()
+	return ok && m.Working()
 }
 
 // MemberState is what a member does.

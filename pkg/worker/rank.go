@@ -31,7 +31,8 @@ type ranking struct {
 func (r *ranking) update(members []claim.Member) {
 	var peers []string
 	for _, m := range members {
-		if m.Claiming() && m.ID != r.self {
+		stops := m.State != "" && m.State != claim.MemberWorking
+		if m.Claiming() && !stops && m.ID != r.self {
 			peers = append(peers, m.ID)
 		}
 	}
