@@ -126,6 +126,8 @@ func (s *sim) judgeRefill(known *refill) {
 		wrong("it has not ended", b)
 	case b.Opened != int64(len(known.opened)):
 		wrong("it counts other firings than it opened", b)
+	case len(l.epochs) == 1 && b.Opened+b.Passed > times:
+		wrong("it counts more than there are scheduled times", b)
 	case constant && b.Opened+b.Passed != times:
 		wrong("it left out scheduled times", b)
 	case constant && b.Again && b.Overlap != schedule.OverlapSkip && b.Passed != 0:

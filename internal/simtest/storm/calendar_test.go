@@ -45,15 +45,49 @@ func (w *witness) shut() func(time.Time) bool {
 	if err != nil {
 		w.sim.t.Error(err)
 	}
+	return w.sim.closedBy(all)
+}
+
+// closedBy returns what the calendars close.
+func (s *sim) closedBy(all []schedule.Calendar) func(time.Time) bool {
 	var low, high int
 	for _, c := range all {
 		for _, cron := range c.Cron {
 			if _, err := fmt.Sscanf(cron, "%d-%d", &low, &high); err != nil {
-				w.sim.t.Error(err)
+				s.t.Error(err)
 			}
 		}
 	}
 	return func(at time.Time) bool { return at.Second() >= low && at.Second() <= high && high > 0 }
+}
+
+// A reading is what a process was told of the calendars.
+type reading struct {
+	at     time.Time
+	closed func(time.Time) bool
+}
+
+// readNow is how long ago a process may have read the calendars that it plans a
+// step of a backfill with; others of its loops may have read newer ones since.
+const readNow = 10 * time.Millisecond
+
+// judgeStep wants a step of a backfill to open nothing that the calendars close
+// which its process has just read. Needs the lock.
+func (w *witness) judgeStep(step claim.BackfillStep, readings []reading) {
+	entry, err := w.sim.store.Get(w.sim.ctx, step.Schedule)
+	if err != nil || len(entry.Schedule.Except) == 0 {
+		return
+	}
+	for _, at := range step.Open {
+		closed := true
+		for _, r := range readings {
+			closed = closed && (time.Since(r.at) > readNow || r.closed(at))
+		}
+		if closed {
+			w.violate("backfill", string(step.Schedule)+" "+step.ID, "opens %s, which the calendars close, or were not read for", clock(at))
+		}
+		w.sim.count("backfill by a calendar")
+	}
 }
 
 // open leaves out the times that a calendar closes. Those that have a verdict

@@ -66,6 +66,7 @@ var mutants = []mutant{
 	{"only what is buffered is cancelled at once", "", "reopened|settled-twice|stranger|cancelled-what-ran|lost", []edit{{"internal/memstore/cancel.go", "	if f.state == claim.FiringBuffered {", "	if true {"}}},
 	{"who is not asked to end is not cancelled", "", "cancelled-unasked|lost", []edit{{ledgerFile, "		if f.cancel {\n			pulses[i] = claim.PulseCancel", "		if true {\n			pulses[i] = claim.PulseCancel"}}},
 	{"what was decided with old calendars is decided again", "", "old-calendars", []edit{{claimsFile, "r.compiled.UsesCalendars() && calendars < d.calendarV", "false"}}},
+	{"a backfill opens what the calendars leave open", "K3", "backfill", []edit{{"pkg/worker/backfiller.go", "almanac.read(ctx, math.MaxInt64)", "almanac.read(ctx, math.MaxInt64*0)"}}},
 	{"a step of a backfill is taken once", "", "backfill", []edit{{backfillFile, "	case !b.Cursor.Equal(millis(step.Expected)) || ", "	case "}}},
 }
 

@@ -50,6 +50,9 @@ func (g *gated) Calendars(ctx context.Context) ([]schedule.Calendar, int64, erro
 		all, version, err = g.direct.Calendars(ctx)
 		return all, err
 	}, nil)
+	if err == nil {
+		g.p.sim.atomically(func() { g.readings = append(g.readings, reading{time.Now(), g.p.sim.closedBy(all)}) })
+	}
 	return all, version, err
 }
 
@@ -95,6 +98,7 @@ func (g *gated) DueBackfills(ctx context.Context, r claim.DueBackfillsRequest) (
 
 // StepBackfill implements claim.Backfills.
 func (g *gated) StepBackfill(ctx context.Context, step claim.BackfillStep) (claim.BackfillResult, error) {
+	g.p.sim.atomically(func() { g.p.sim.witness.judgeStep(step, g.readings) })
 	return witnessed(g, ctx, "step backfill", string(step.Schedule)+" "+step.ID, func(ctx context.Context) (claim.BackfillResult, error) {
 		return g.direct.StepBackfill(ctx, step)
 	}, func(w *witness, r claim.BackfillResult) { w.backfillStepped(step, r) })

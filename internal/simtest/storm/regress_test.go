@@ -24,6 +24,8 @@ func regressions() []regression {
 		}), []uint64{1, 2, 3}},
 		// One of the drawn storms that found it.
 		{swarm(5053), []uint64{5053}},
+		// A cancelled run under at_most_once whose completion was executed twice.
+		{swarm(5186), []uint64{5186}},
 		// The dequeue of a third re-drive got no reply, and the auditor went by the
 		// lease of an attempt that was long over.
 		{swarm(7944), []uint64{7944}},

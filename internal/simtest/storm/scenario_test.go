@@ -72,6 +72,8 @@ func base(name, about string, change ...func(*scenario)) scenario {
 // scenarios are the rows of the table in docs/GUARANTEES.md.
 func scenarios() []scenario {
 	ms := time.Millisecond
+	slow := func(c *scenario) { c.work = [2]time.Duration{2 * time.Second, 9 * time.Second} }
+	skip := func(c *scenario) { c.overlap = schedule.OverlapSkip }
 	long := func(c *scenario) { c.work = [2]time.Duration{2 * time.Second, 24 * time.Second}; c.bufferLimit = 0 }
 	crash := func(c *scenario) { c.consumerCrash, c.consumerPause, c.dup = 0.01, 0.005, 0.02 }
 	plain := func(c *scenario) { c.plain = true }
@@ -108,14 +110,20 @@ func scenarios() []scenario {
 			base(n+"x", "as "+n+", consumers crash, duplicate delivery", long, set, crash))
 	}
 	for i, m := range []schedule.Missed{schedule.MissedLatest, schedule.MissedAll, schedule.MissedSkip} {
-		all = append(all, base("M"+string(rune('0'+i)), "missed "+string(m)+", an outage of the whole fleet", func(c *scenario) {
+		n := "M" + string(rune('0'+i))
+		out := func(c *scenario) {
 			c.missed, c.catchUp, c.outage, c.span = m, 0, 150*time.Second, 400*time.Second
 			if m == schedule.MissedAll {
 				c.catchUp = 60 * time.Second
 			}
-		}))
+		}
+		all = append(all, base(n, "missed "+string(m)+", an outage of the whole fleet", out),
+			base(n+"b", "as "+n+", buffer_one, runs of 2 to 9 s", out, slow, func(c *scenario) { c.overlap = schedule.OverlapBufferOne }),
+			base(n+"p", "as "+n+", skip, runs of 2 to 9 s, plain consumers with the client hook", out, slow, hooked, skip))
 	}
 	edit := func(c *scenario) { c.edits = 12 * time.Second }
+	backfills := func(c *scenario) { c.backfills = 25 * time.Second }
+	breaker := func(c *scenario) { c.maxFailures, c.coolDown, c.failing = 3, 40*time.Second, 0.7 }
 	buffer := func(c *scenario) {
 		c.overlap, c.bufferLimit, c.work = schedule.OverlapBufferAll, 3, [2]time.Duration{2 * time.Second, 9 * time.Second}
 	}
@@ -126,7 +134,16 @@ func scenarios() []scenario {
 		base("P2", "as P1, plain consumers with the client hook, buffer_all", pauses, buffer, hooked),
 		base("P3", "as P1, skip", pauses, func(c *scenario) { c.missed, c.catchUp = schedule.MissedSkip, 0 }),
 		base("P4", "triggers with one request ID from several clients, buffer_all", buffer, func(c *scenario) { c.triggers = 10 * time.Second }),
-		base("F1", "breaker: three failures, cool-down 40 s", func(c *scenario) { c.maxFailures, c.coolDown, c.failing = 3, 40*time.Second, 0.7 }),
+		base("P5", "as P4, skip, plain consumers with the client hook", slow, skip, hooked, func(c *scenario) { c.triggers = 10 * time.Second }),
+		base("P6", "backfills beside the regular times", backfills),
+		base("P7", "as P6, skip, plain consumers with the client hook", slow, skip, hooked, backfills),
+		base("K1", "single times are skipped, and some skips withdrawn", func(c *scenario) { c.skips = 6 * time.Second }),
+		base("K2", "a shared calendar is edited, single times are skipped", func(c *scenario) { c.calendars, c.skips = 20*time.Second, 6*time.Second }),
+		base("K3", "as K2, a calendar edit every 5 s, backfills", backfills, func(c *scenario) { c.calendars, c.skips = 5*time.Second, 6*time.Second }),
+		base("F1", "breaker: three failures, cool-down 40 s", breaker),
+		base("F1p", "as F1, plain consumers with the client hook", breaker, hooked),
+		base("F3", "breaker without a cool-down, resumed by hand, buffer_one", pauses, slow, breaker, func(c *scenario) { c.coolDown, c.overlap = 0, schedule.OverlapBufferOne }),
+		base("F4", "breaker, consumers crash, the queue loses tasks", crash, breaker, func(c *scenario) { c.lose = 6 * time.Second }),
 		base("F2", "at most once, consumers crash and pause", crash, func(c *scenario) { c.effect = schedule.AtMostOnce }),
 		base("E1", "spec edits", edit),
 		base("E2", "spec edits, queue moves, pauses, buffer_all", edit, pauses, buffer, func(c *scenario) { c.moves = 10 * time.Second }),

@@ -250,6 +250,8 @@ func (s *sim) definition(i int) schedule.Schedule {
 		if s.c.calendars > 0 && dice.chance(0.6) {
 			d.Except = []schedule.Window{{Calendar: closed}}
 		}
+	} else if s.c.calendars > 0 {
+		d.Except = []schedule.Window{{Calendar: closed}}
 	}
 	d.Specs = []schedule.SpecDefinition{{Every: 10 * time.Second, Anchor: epochStart.Add(time.Duration(i) * 777 * time.Millisecond)}}
 	if i == 0 {

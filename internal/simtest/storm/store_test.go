@@ -31,6 +31,7 @@ type gated struct {
 	schedule.Catalog // what this simulation does not use
 	p                *process
 	direct           backend
+	readings         []reading // needs the lock of the simulation
 }
 
 // witnessed runs a command of the store and shows what came of it.
