@@ -31,10 +31,11 @@ type calm struct {
 	failing map[string]failing // by script
 }
 
-// A failing script has been refused since then.
+// A failing script has been refused from first to last, and never answered in
+// between. Some of asynq's come once a minute: one refusal of them says nothing.
 type failing struct {
-	since time.Time
-	err   error
+	first, last time.Time
+	err         error
 }
 
 const (
@@ -98,15 +99,25 @@ func takesTask(keys []string) bool {
 func (c *calm) note(sha string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch before, known := c.failing[sha]; {
-	case err == nil || errors.Is(err, redis.Nil) || !isReply(err): // a server that is away is seen by a ping
+	f, known := c.failing[sha]
+	switch {
+	case !refuses(err):
 		delete(c.failing, sha)
+		return
 	case redis.HasErrorPrefix(err, "NOSCRIPT"): // asynq sends the script itself next
-	case known:
-		c.failing[sha] = failing{before.since, err}
-	default:
-		c.failing[sha] = failing{c.now(), err}
+		return
+	case !known:
+		f.first = c.now()
 	}
+	f.last, f.err = c.now(), err
+	c.failing[sha] = f
+}
+
+// refuses reports whether Redis answered that it will not run the script. A
+// server that is away is seen by a ping, and two of the errors are what asynq's
+// scripts say of the task.
+func refuses(err error) bool {
+	return isReply(err) && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOT FOUND") && !redis.HasErrorPrefix(err, "INTERNAL")
 }
 
 // isReply reports whether Redis answered, with an error.
@@ -121,7 +132,7 @@ func (c *calm) stuck() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.failing {
-		if idle := c.now().Sub(f.since); idle > calmStuck {
+		if idle := f.last.Sub(f.first); idle > calmStuck {
 			return fmt.Errorf("worker: Redis has refused asynq for %s: %w", idle.Round(time.Second), f.err)
 		}
 	}
