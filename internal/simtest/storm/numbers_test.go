@@ -61,7 +61,7 @@ func (s *total) quantile(q float64) time.Duration {
 func (s *total) row(c scenario) string {
 	v := s.verdicts
 	cells := []any{c.name, c.about, s.times, v[schedule.VerdictFired], v[schedule.VerdictOverlap],
-		v[schedule.VerdictCoalesced] + v[schedule.VerdictMissed], v[schedule.VerdictPaused] + v[schedule.VerdictSuperseded], s.lost,
+		v[schedule.VerdictCoalesced] + v[schedule.VerdictMissed], v[schedule.VerdictPaused] + v[schedule.VerdictSuperseded] + v[schedule.VerdictSkipped] + v[schedule.VerdictExcluded], s.lost,
 		s.repeated, s.excused, s.repeated - s.excused, s.fenced, s.failed, s.quantile(0.5), s.quantile(0.99)}
 	var texts []string
 	for _, cell := range cells {
@@ -74,7 +74,7 @@ const (
 	guarantees = "../../../docs/GUARANTEES.md"
 	tableStart = "<!-- numbers: begin -->\n"
 	tableEnd   = "<!-- numbers: end -->"
-	tableHead  = "| case | what happens | scheduled times | fired | overlap | coalesced or missed | paused or superseded | lost | run again | of these explained | unexplained | refused by the sink | attempts used up | late, median | late, 99 % |\n" +
+	tableHead  = "| case | what happens | scheduled times | fired | overlap | coalesced or missed | paused, superseded, skipped or excluded | lost | run again | of these explained | unexplained | refused by the sink | attempts used up | late, median | late, 99 % |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
 
