@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/belfryhq/belfry/pkg/claim"
 	"github.com/belfryhq/belfry/pkg/schedule"
@@ -25,17 +26,30 @@ type unchecked interface {
 type definition struct {
 	generation int64
 	version    int64
-	named      bool  // it names calendars
-	calendars  int64 // the version of those that it was compiled with
+	named      bool        // it names calendars
+	calendars  calendarSet // that it was compiled with
+	compiledAt time.Time
 	compiled   *schedule.Compiled
 	err        error
 }
 
-// fits reports whether the definition is the claimed one or a later edit of
-// it, with calendars that are new enough. A claim is a promise: after an edit
-// the firing happens as edited.
-func (d *definition) fits(c claim.Claim, calendars int64) bool {
-	return d.generation == c.Generation && d.version >= c.Version && (!d.named || d.calendars >= calendars)
+// definitionAge is how long a definition is used without another look. A store
+// that went back may have another edit under the version that is known.
+const definitionAge = 5 * time.Minute
+
+// known reports whether the definition is the claimed one, compiled with these
+// calendars not long ago. One that is newer than its claim was edited since, or
+// the store went back to before its edit.
+func (d *definition) known(c claim.Claim, calendars calendarSet) bool {
+	return d.generation == c.Generation && d.version == c.Version && (!d.named || d.calendars.serial == calendars.serial) &&
+		time.Since(d.compiledAt) < definitionAge
+}
+
+// fits reports whether the definition, just read, is the claimed one or a later
+// edit of it, with calendars that are new enough. A claim is a promise: after an
+// edit the firing happens as edited.
+func (d *definition) fits(c claim.Claim, calendars calendarSet) bool {
+	return d.generation == c.Generation && d.version >= c.Version && (!d.named || d.calendars.version >= calendars.version)
 }
 
 // half is the number of definitions in one half of the cache.
@@ -58,11 +72,11 @@ func newCache(source Definitions, calendars schedule.CalendarReader) *cache {
 }
 
 // load returns the definitions of the claimed schedules, in order, and the
-// version of the calendars that all of them are compiled with, which is at
-// least the given one. A definition is nil when its schedule, or its
+// version of the calendars that all of them are compiled with: the wanted one if
+// it is stored. A definition is nil when its schedule, or its
 // generation, does not exist any more.
-func (c *cache) load(ctx context.Context, claims []claim.Claim, atLeast int64) ([]*definition, int64, error) {
-	calendars, err := c.almanac.read(ctx, atLeast)
+func (c *cache) load(ctx context.Context, claims []claim.Claim, wanted int64) ([]*definition, int64, error) {
+	calendars, err := c.almanac.read(ctx, wanted)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -70,7 +84,7 @@ func (c *cache) load(ctx context.Context, claims []claim.Claim, atLeast int64) (
 	var missing []schedule.ID
 	c.mu.Lock()
 	for i, cl := range claims {
-		if d := c.lookup(cl.Schedule); d != nil && d.fits(cl, calendars.version) {
+		if d := c.lookup(cl.Schedule); d != nil && d.known(cl, calendars) {
 			out[i] = d
 		} else {
 			missing = append(missing, cl.Schedule)
@@ -97,7 +111,7 @@ func (c *cache) load(ctx context.Context, claims []claim.Claim, atLeast int64) (
 			}
 		}
 		c.store(cl.Schedule, d)
-		if d.fits(cl, calendars.version) {
+		if d.fits(cl, calendars) {
 			out[i] = d
 		}
 	}
@@ -115,7 +129,7 @@ func (c *cache) read(ctx context.Context, ids []schedule.ID) (map[schedule.ID]sc
 // the calendars are there it sees for itself; the entry may be older.
 func compile(entry schedule.Entry, calendars calendarSet) (d *definition) {
 	d = &definition{generation: entry.Status.Generation, version: entry.Status.Version,
-		named: len(entry.Schedule.CalendarNames()) > 0, calendars: calendars.version}
+		named: len(entry.Schedule.CalendarNames()) > 0, calendars: calendars, compiledAt: time.Now()}
 	defer func() {
 		if p := recover(); p != nil {
 			d.compiled, d.err = nil, fmt.Errorf("worker: definition of %s panicked: %v", entry.Schedule.ID, p)

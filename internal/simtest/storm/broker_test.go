@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/belfryhq/belfry/pkg/queue"
 )
 
 // States of a task, as asynq writes them.
@@ -188,6 +190,9 @@ func (b *broker) finish(key, end string, cause error, delay time.Duration, failu
 		t.expires = time.Now().Add(t.info.Retention)
 	case gone:
 		delete(b.tasks, key)
+		if handedBack := new(queue.HandBackError); errors.As(cause, &handedBack) { // costs a re-drive, as a task that is lost
+			b.sim.witness.lostTask(key)
+		}
 	case archived:
 		t.lastErr = cause.Error()
 	default:
