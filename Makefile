@@ -65,7 +65,7 @@ define install
 	@{ $(foreach command,$(1),command -v $(command) &&) true; } >/dev/null 2>&1 || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 	    echo "installing $(2)"; \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; \
 	  else \
 	    echo "not all of $(1) are installed (Debian and Ubuntu: sudo apt-get install $(2))" >&2; \
 	    exit 1; \
@@ -79,6 +79,10 @@ spin: ## install the model checker where it is missing and can be
 .PHONY: groff
 groff: ## likewise what checks the manual pages
 	$(call install,groff,groff-base)
+
+.PHONY: promtool
+promtool: ## likewise what checks the rules for alerts
+	$(call install,promtool,prometheus)
 
 .PHONY: model
 model: spin ## let spin check the models in docs/model, the large ones too (10 min, 2 GB)
