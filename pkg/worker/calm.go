@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +29,12 @@ type calm struct {
 	gate *gate // while it is shut no task is taken; nil: always open
 
 	mu      sync.Mutex
-	failing map[string]failing // by script
+	failing map[string]failing    // by script
+	ears    redis.UniversalClient // of Subscribe; nil before the first
+
+	ended context.Context // with it ends what ends tasks
+	end   context.CancelFunc
+	endAt atomic.Pointer[time.Time] // when that will be; nil: not known yet
 }
 
 // A failing script has been refused from first to last, and never answered in
@@ -44,7 +50,8 @@ const (
 )
 
 func newCalm(client redis.UniversalClient) *calm {
-	return &calm{UniversalClient: client, hook: queue.NewBackoffHook(), now: time.Now, failing: map[string]failing{}}
+	ended, end := context.WithCancel(context.Background())
+	return &calm{UniversalClient: client, hook: queue.NewBackoffHook(), now: time.Now, failing: map[string]failing{}, ended: ended, end: end}
 }
 
 // EvalSha runs a script that the server knows.
@@ -68,9 +75,11 @@ func (c *calm) call(ctx context.Context, sha string, keys []string, call func(co
 		}
 		defer c.gate.leave()
 	}
+	ctx, release := c.bounded(ctx)
+	defer release()
 	var cmd *redis.Cmd
 	run := c.hook.ProcessHook(func(ctx context.Context, _ redis.Cmder) error {
-		ctx, cancel := context.WithTimeout(ctx, calmCall)
+		ctx, cancel := context.WithTimeout(ctx, c.callTime())
 		defer cancel()
 		cmd = call(ctx)
 		c.note(sha, cmd.Err())
@@ -148,7 +157,7 @@ type quiet struct {
 }
 
 // connectionFaults are parts of such messages.
-var connectionFaults = []string{"dial tcp", "connection re", "i/o timeout", "EOF", "broken pipe", "use of closed", "LOADING ", "context deadline exceeded"}
+var connectionFaults = []string{"dial tcp", "connection re", "i/o timeout", "EOF", "broken pipe", "use of closed", "LOADING ", "context deadline exceeded", "context canceled"}
 
 // Handle writes the record.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {

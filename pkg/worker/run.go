@@ -112,6 +112,8 @@ func (w *Worker) stop(server taskServer, housekeeping *chores, elected *elected)
 	w.draining.Store(true)
 	began := time.Now()
 	w.options.Logger.Info("draining", "worker", w.options.ID, "at_most", w.options.Drain.String())
+	limit := w.options.Drain - w.options.grace() + overtime
+	w.calm.endAfter(limit - overtime/2)
 	var group sync.WaitGroup
 	group.Go(server.Shutdown)
 	group.Go(housekeeping.stop)
@@ -124,8 +126,10 @@ func (w *Worker) stop(server taskServer, housekeeping *chores, elected *elected)
 	})
 	stopped := make(chan struct{})
 	go func() { group.Wait(); close(stopped) }()
-	if !w.lingers(stopped, w.options.Drain-w.options.grace()+overtime) {
+	if !w.lingers(stopped, limit) {
 		w.options.Logger.Warn("not everything stopped in time, since Redis does not answer; it ends with the process")
+	} else if err := w.calm.deafen(); err != nil {
+		w.options.Logger.Warn("closing a connection failed", "error", err)
 	}
 	w.withdraw()
 	if err := w.enqueuer.Close(); err != nil {
