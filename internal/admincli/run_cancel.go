@@ -333,7 +333,8 @@ func (s *session) lookCancelled(c *cancelling) error {
 
 // dropLeftover deletes the task of a cancelled run that asynq keeps for a retry,
 // or archived, because it heard of the end before the worker did. It would be
-// acknowledged and not run.
+// acknowledged and not run. Under at_most_once it is archived: that it began must
+// not be forgotten by a store that goes back.
 func (s *session) dropLeftover(c *cancelling) error {
 	if s.stores.Tasks == nil || c.open == nil || c.row.Action != "cancelled" {
 		return nil
@@ -349,7 +350,14 @@ func (s *session) dropLeftover(c *cancelling) error {
 	if err != nil || task.State != asynq.TaskStateRetry && task.State != asynq.TaskStateArchived {
 		return err
 	}
-	if err := s.stores.Tasks.DeleteTask(c.open.Queue, taskID); !gone(err) {
+	drop := s.stores.Tasks.DeleteTask
+	if task.Headers[queue.HeaderEffect] == string(schedule.AtMostOnce) {
+		if task.State == asynq.TaskStateArchived {
+			return nil
+		}
+		drop = s.stores.Tasks.ArchiveTask
+	}
+	if err := drop(c.open.Queue, taskID); !gone(err) {
 		return err
 	}
 	return nil

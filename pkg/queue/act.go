@@ -23,7 +23,9 @@ func (s *sweep) act(ctx context.Context, i int) {
 	case doSettle:
 		err = s.settle(ctx, f, d.outcome, d.reason)
 	case doRemove:
-		err = s.removeTask(ctx, f, d.reason)
+		err = s.removeTask(ctx, f, d.reason, s.tasks.inspector.DeleteTask)
+	case doArchive:
+		err = s.removeTask(ctx, f, d.reason, s.tasks.inspector.ArchiveTask)
 	case doStop:
 		s.count(func(r *SweepResult) { r.Left++ })
 		err = s.tasks.inspector.CancelProcessing(f.Firing.TaskID(f.Redrives))
@@ -133,13 +135,13 @@ func (s *sweep) settle(ctx context.Context, f claim.OpenFiring, outcome claim.Ru
 	return nil
 }
 
-// removeTask deletes the task of a cancelled firing and closes the firing. A
-// task that was started meanwhile is asked to stop.
-func (s *sweep) removeTask(ctx context.Context, f claim.OpenFiring, reason string) error {
+// removeTask deletes or archives the task of a cancelled firing and closes the
+// firing. A task that was started meanwhile is asked to stop.
+func (s *sweep) removeTask(ctx context.Context, f claim.OpenFiring, reason string, remove func(queue, id string) error) error {
 	taskID := f.Firing.TaskID(f.Redrives)
-	gone, err := s.tasks.remove(ctx, f.Queue, taskID)
+	gone, err := s.tasks.remove(ctx, f.Queue, taskID, remove)
 	if err != nil {
-		return fmt.Errorf("delete task %s: %w", taskID, err)
+		return fmt.Errorf("remove task %s: %w", taskID, err)
 	}
 	if !gone {
 		s.count(func(r *SweepResult) { r.Left++ })

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
 // what the auditor does to a firing.
@@ -22,6 +23,7 @@ const (
 	doRedrive      // enqueue it under the next ID
 	doSettle       // close it with the outcome
 	doRemove       // delete its task, then close it as cancelled
+	doArchive      // archive its task, then close it as cancelled
 	doStop         // ask the worker that runs its task to stop
 )
 
@@ -107,6 +109,10 @@ func decideCancelled(f claim.OpenFiring, task seen, orphaned bool) decision {
 		return decision{doSettle, claim.OutcomeCancelled, reason}
 	case task.info.State == asynq.TaskStateActive:
 		return decision{what: doStop, reason: reason}
+	case f.Attempt > 0 && task.info.Headers[HeaderEffect] == string(schedule.AtMostOnce):
+		// Deleted, the task would be enqueued again for a store that goes back to
+		// before the attempt.
+		return decision{what: doArchive, reason: reason}
 	default:
 		return decision{what: doRemove, reason: reason}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/belfryhq/belfry/pkg/claim"
+	"github.com/belfryhq/belfry/pkg/schedule"
 )
 
 func TestDecideUnseen(t *testing.T) {
@@ -58,6 +59,7 @@ func TestDecideSeen(t *testing.T) {
 	lastErr := func(text string) func(*asynq.TaskInfo) { return func(i *asynq.TaskInfo) { i.LastErr = text } }
 	retried := func(i *asynq.TaskInfo) { i.Retried = 1 }
 	cancelled := claim.OpenFiring{CancelWanted: true}
+	atMostOnce := func(i *asynq.TaskInfo) { i.Headers = map[string]string{HeaderEffect: string(schedule.AtMostOnce)} }
 	tests := []struct {
 		name     string
 		firing   claim.OpenFiring
@@ -88,6 +90,8 @@ func TestDecideSeen(t *testing.T) {
 		{"cancelled, stub", cancelled, seen{exists: true, stub: true}, false, doSettle, claim.OutcomeCancelled},
 		{"cancelled, pending", cancelled, task(asynq.TaskStatePending), false, doRemove, ""},
 		{"cancelled, retry", cancelled, task(asynq.TaskStateRetry), false, doRemove, ""},
+		{"cancelled, retry, it began under at_most_once", claim.OpenFiring{CancelWanted: true, Attempt: 1}, task(asynq.TaskStateRetry, atMostOnce), false, doArchive, ""},
+		{"cancelled, pending, it never began under at_most_once", cancelled, task(asynq.TaskStatePending, atMostOnce), false, doRemove, ""},
 		{"cancelled, scheduled", cancelled, task(asynq.TaskStateScheduled), false, doRemove, ""},
 		{"cancelled, active", cancelled, task(asynq.TaskStateActive), false, doStop, ""},
 		{"cancelled, orphaned", cancelled, task(asynq.TaskStateActive), true, doSettle, claim.OutcomeCancelled},

@@ -258,6 +258,45 @@ func TestRunThatAsynqEndsFirstIsReportedAsCancelled(t *testing.T) {
 	})
 }
 
+// asynq keeps the task of such a run for a retry. Under at_most_once that ends in
+// the archive, by the auditor or by the delivery: deleted, it would be enqueued again
+// for a store that went back.
+func TestAtMostOnceRunThatAsynqEndsFirstIsArchived(t *testing.T) {
+	for _, by := range []string{"auditor", "delivery"} {
+		t.Run(by, func(t *testing.T) {
+			inBubble(t, definition(func(d *schedule.Schedule) { d.Effect = schedule.AtMostOnce }), func(b *bench) {
+				id := b.pushed(1)
+				var ran counter
+				stop := b.serve(b.middleware(), ran.wrap(func(ctx context.Context, _ *asynq.Task) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}))
+				defer stop()
+				time.Sleep(5 * time.Second)
+				b.ledger.change(id, func(f *claim.OpenFiring) { f.CancelWanted, f.CancelByHand = true, true })
+				if err := b.inspector.CancelProcessing(string(id)); err != nil {
+					b.t.Fatal(err)
+				}
+				time.Sleep(100 * time.Millisecond)
+				b.wantTask(string(id), "retry")
+				b.wantOutcome(id, claim.OutcomeCancelled)
+				if by == "auditor" { // which the report did not reach
+					b.ledger.add(id, claim.FiringWaiting, b.definition.Queue, func(f *claim.OpenFiring) { f.CancelWanted, f.Attempt = true, 1 })
+					b.sweep(id)
+					b.wantOutcome(id, claim.OutcomeCancelled)
+				} else {
+					b.ledger.answers[id] = claim.BeginResult{Answer: claim.BeginCancelled}
+					time.Sleep(2 * time.Minute)
+				}
+				b.wantTask(string(id), "archived")
+				if n := ran.of(id); n != 1 {
+					b.t.Errorf("it ran %d times, want once", n)
+				}
+			})
+		})
+	}
+}
+
 // asynq gives up on a handler at its timeout without waiting for it, and would
 // run a retry beside it. The lease stays, so that the retry is busy.
 func TestRetryNeverOverlapsAHandlerThatIgnoresItsTimeout(t *testing.T) {

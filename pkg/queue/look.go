@@ -81,7 +81,7 @@ func (s *sweep) glance(ctx context.Context, i int) {
 		s.fail(fmt.Errorf("queue: look at the task of %s in %s: %w", f.Firing, f.Queue, err))
 		return
 	}
-	if d.what == doSettle || d.what == doRemove || d.what == doStop {
+	if d.what == doSettle || d.what == doRemove || d.what == doArchive || d.what == doStop {
 		s.decisions[i] = d
 	}
 }

@@ -218,6 +218,9 @@ func (m *Middleware) process(ctx context.Context, next asynq.Handler, d delivery
 	case claim.BeginUnknown:
 		return &UnknownFateError{Firing: d.firing.ID}
 	case claim.BeginCancelled:
+		if d.effect == schedule.AtMostOnce && d.retried > 0 { // asynq heard of the end of its run first, and kept the task for a retry
+			return &CancelledError{Firing: d.firing.ID}
+		}
 		return &DroppedError{Firing: d.firing.ID, Reason: "a newer firing or an operator cancelled it"}
 	case claim.BeginGone:
 		return &DroppedError{Firing: d.firing.ID, Reason: "its schedule was deleted"}

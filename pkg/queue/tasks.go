@@ -70,15 +70,17 @@ func damaged(err error) bool {
 	return strings.Contains(text, "could not decode task message") || strings.Contains(text, "is not supported task state")
 }
 
-// remove deletes a task that is not being run. It reports false when the task
-// is being run, and true when it is gone.
-func (t tasks) remove(ctx context.Context, queue, taskID string) (bool, error) {
+// remove deletes or archives a task that is not being run, by the inspector's
+// call. It reports false when the task is being run, and true when it is gone.
+func (t tasks) remove(ctx context.Context, queue, taskID string, call func(queue, id string) error) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	err := t.inspector.DeleteTask(queue, taskID)
+	err := call(queue, taskID)
 	switch {
 	case err == nil, errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+		return true, nil
+	case strings.Contains(err.Error(), "already archived"):
 		return true, nil
 	case strings.Contains(err.Error(), "active state"):
 		return false, nil
