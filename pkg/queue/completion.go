@@ -16,8 +16,13 @@ import (
 // ledger alone knows that it ran. A store that went back meanwhile does not.
 func complete(ctx context.Context, call func() error) error {
 	var err error
+	again := false
 	_ = retry(ctx, func() error { // its error is the last one of call, or none
-		if err = call(); answered(err) {
+		err = call()
+		if again && redis.HasErrorPrefix(err, "NOT FOUND") {
+			err = nil // an earlier try took effect, or Redis lost the task: nothing is left to do
+		}
+		if again = true; answered(err) {
 			return nil
 		}
 		return err

@@ -216,6 +216,26 @@ func TestCompletionsHeedAnswers(t *testing.T) {
 	}
 }
 
+// A try whose reply was lost took effect: what the next one does not find is done.
+func TestCompletionsThatTookEffectAreNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, first := range []error{errCut, redisError("NOT FOUND")} {
+			answers := []error{first, redisError("NOT FOUND")}
+			run := NewBackoffHook().ProcessHook(func(context.Context, redis.Cmder) error {
+				err := answers[0]
+				answers = answers[1:]
+				return err
+			})
+			err := run(ctx, redis.NewCmd(ctx, "evalsha", "aa", 5, "asynq:{q}:active", "asynq:{q}:lease", "asynq:{q}:t:one", "x", "y"))
+			if (err == nil) != (first == errCut) {
+				t.Errorf("after %v: error = %v", first, err)
+			}
+		}
+	})
+}
+
 // redisError is an error reply of Redis.
 type redisError string
 

@@ -99,7 +99,9 @@ func NewAsynqLogger(logger *slog.Logger) asynq.Logger {
 }
 
 func (l *asynqLogger) log(level slog.Level, args []any) {
-	l.repeats.log(context.Background(), l.logger, level, "asynq", fmt.Sprint(args...))
+	// asynq's second try comes with a context that has ended, and does nothing.
+	text := strings.TrimSuffix(fmt.Sprint(args...), "; Will retry syncing")
+	l.repeats.log(context.Background(), l.logger, level, "asynq", text)
 }
 
 func (l *asynqLogger) Debug(args ...any) { l.log(slog.LevelDebug, args) }

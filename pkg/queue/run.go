@@ -131,7 +131,7 @@ func (m *Middleware) report(ctx context.Context, d delivery, life *life, a attem
 		// The work was done under the lease, and the ledger does not know: its
 		// store was away for too long, or went back. The completed task says so
 		// to the auditor; handed back it would run again.
-		m.logger.WarnContext(ctx, "the ledger did not take the report of a success; the completed task is its record", "firing", a.ID, "err", err)
+		m.logger.WarnContext(ctx, "the ledger did not take the report of a success; its task is the record, if its queue takes that in time", "firing", a.ID, "err", err)
 		return nil
 	case errors.Is(err, ErrLeaseLost), err == nil && result.Answer == claim.FinishStale:
 		return d.handBack("the execution lease was lost", minHandBack, errors.Join(ErrLeaseLost, a.err))

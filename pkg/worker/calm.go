@@ -85,7 +85,7 @@ func (c *calm) call(ctx context.Context, sha string, keys []string, call func(co
 		c.note(sha, cmd.Err())
 		return cmd.Err()
 	})
-	_ = run(ctx, redis.NewCmd(ctx, scriptArgs(sha, keys)...)) // the error is that of cmd
+	cmd.SetErr(run(ctx, redis.NewCmd(ctx, scriptArgs(sha, keys)...)))
 	return cmd
 }
 
