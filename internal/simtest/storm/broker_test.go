@@ -232,6 +232,23 @@ func (b *broker) remove(key string) int64 {
 	return 1
 }
 
+// archive is ArchiveTask: 1 archived, 0 not found, -1 archived before, -2 active.
+func (b *broker) archive(key string) int64 {
+	b.tidy()
+	t := b.tasks[key]
+	switch {
+	case t == nil:
+		return 0
+	case t.state == active:
+		return -2
+	case t.state == archived:
+		return -1
+	}
+	t.state = archived
+	b.sim.count("archived by the auditor")
+	return 1
+}
+
 // lose forgets the hash of some task.
 func (b *broker) lose(d *dice) {
 	keys := append(b.keys(pending, true), b.keys(active, true)...)

@@ -132,6 +132,14 @@ func (w *wiring) script(ctx context.Context, cmd *redis.Cmd, args []any) error {
 			cmd.SetVal([]any{string(seen.msg), seen.state, seen.at, ""})
 		}
 		return err
+	case strings.Contains(source, `"state", "archived")`):
+		n, err := call(ctx, w.p, "archive", key, func(context.Context) (int64, error) {
+			var n int64
+			w.p.sim.atomically(func() { n = b.archive(key) })
+			return n, nil
+		})
+		cmd.SetVal(n)
+		return err
 	case strings.Contains(source, "LREM"):
 		n, err := call(ctx, w.p, "delete", key, func(context.Context) (int64, error) {
 			var n int64

@@ -108,7 +108,7 @@ var sometimes = []string{
 	"finish OK", "finish ALREADY",
 	"outcome succeeded", "outcome cancelled", "outcome unknown",
 	"skip asked", "skip withdrawn", "calendar edited", "moved by a calendar", "complete CAL",
-	"backfill started", "backfill asked for again", "backfill halted", "backfill firing", "backfill by a calendar", "backfill step OK", "backfill step STALE", "backfill step WAIT",
+	"backfill started", "backfill asked for again", "backfill halted", "backfill firing", "backfill by a calendar", "archived by the auditor", "backfill step OK", "backfill step STALE", "backfill step WAIT",
 	"cancel ASKED", "cancel CANCELLED", "cancel CLOSED", "breaker opened", "breaker probed", "breaker closed", "store rolled back", "queue rolled back",
 }
 
