@@ -31,8 +31,8 @@ long as there are schedules.
 
 --fix repairs what harms nobody: the eviction policy while there is no memory
 limit, queues that asynq's list lacks, entries of queues whose task has no record, indexes, lists and counters that
-disagree with the records, records that disagree with the definitions or whose verdicts cannot be read, and what stands
-in the ledger and is no firing. Workers may go on meanwhile; they do the same,
+disagree with the records, records that disagree with the definitions or whose verdicts cannot be read, what stands
+in the ledger and is no firing, and calendars that went back without the shards that use them. Workers may go on meanwhile; they do the same,
 slowly. Keys of the wrong type, which stop their shard, are renamed to KEY:aside:TIME by --fix alone. --production is stricter: an embedded
 store, missing persistence and vulnerable versions are errors.
 

@@ -57,6 +57,31 @@ func TestDoctorRepairsIndexes(t *testing.T) {
 	}
 }
 
+// TestDoctorHealsCalendars that went back without their shard.
+func TestDoctorHealsCalendars(t *testing.T) {
+	r, server := onRedis(t)
+	client := redis.NewClient(redistest.Options(server.Addr()))
+	t.Cleanup(func() { _ = client.Close() })
+	prefix := "belfry:{" + r.environ["BELFRY_NAMESPACE"] + ":"
+	r.must("calendar", "put", "free", "--date", "2030-01-01")
+	r.must("schedule", "create", "a", "--every", "1h", "--type", "log", "--except", "free")
+	client.HSet(t.Context(), prefix+"00}:meta", "cal", 3)
+	for _, words := range []string{"shard 00: it insists on version 3 of the calendars, and 1 is stored", "admin calendar put"} {
+		if got := r.run("doctor"); got.code != 8 || !strings.Contains(got.stdout, words) {
+			t.Errorf("doctor ends with %d and does not say %q: %s", got.code, words, got.stdout)
+		}
+	}
+	if got := r.run("doctor", "--fix"); !strings.Contains(got.stdout, "fixed    invariants   shard 00: it insists") {
+		t.Errorf("doctor --fix: %s", got.stdout)
+	}
+	if got := client.HGet(t.Context(), prefix+"ctl}:conf", "calendars").Val(); got != "4" {
+		t.Errorf("version %s is stored, want 4", got)
+	}
+	if got := r.run("doctor"); strings.Contains(got.stdout, "insists") {
+		t.Errorf("doctor after --fix: %s", got.stdout)
+	}
+}
+
 // One key of the wrong type hides nothing else from doctor, which names it and
 // puts it aside; tokens that are ahead of the clock are a warning and stay.
 func TestDoctorNamesKeysOfTheWrongTypeAndTokensAhead(t *testing.T) {

@@ -232,7 +232,7 @@ func TestProbe(t *testing.T) {
 // Each kind of violation has a remedy of its own, whatever its words are.
 func TestARemedyForEachKindOfViolation(t *testing.T) {
 	seen := map[string]bool{}
-	for kind := redisstore.ViolationIndex; kind <= redisstore.ViolationRunLog; kind++ {
+	for kind := redisstore.ViolationIndex; kind <= redisstore.ViolationCalendars; kind++ {
 		v := redisstore.Violation{Kind: kind, Shard: 3, Text: "x puts it aside"}
 		got := Broken([]redisstore.Violation{v})
 		if len(got) != 1 || got[0].Seen != "shard 03: x puts it aside" || !got[0].Tells(v) || got[0].Do == "" || seen[got[0].Do] {

@@ -177,10 +177,11 @@ func invariants(f Facts) []Finding {
 
 // remedies say what to do about a violation, by its kind.
 var remedies = map[redisstore.ViolationKind]string{
-	redisstore.ViolationIndex:    "workers repair it within a minute or so, doctor --fix at once; if it stays, make a backup and report it",
-	redisstore.ViolationSchedule: "put it again, which begins it anew: admin apply; what was open of it is given up",
-	redisstore.ViolationShard:    "doctor --fix renames it and repairs what follows from the records; if it held records (def, st), admin apply puts the schedules again",
-	redisstore.ViolationRunLog:   "doctor --fix renames it, and a new log begins; what it held before is lost",
+	redisstore.ViolationIndex:     "workers repair it within a minute or so, doctor --fix at once; if it stays, make a backup and report it",
+	redisstore.ViolationSchedule:  "put it again, which begins it anew: admin apply; what was open of it is given up",
+	redisstore.ViolationShard:     "doctor --fix renames it and repairs what follows from the records; if it held records (def, st), admin apply puts the schedules again",
+	redisstore.ViolationCalendars: "workers heal it within ten seconds or so, doctor --fix at once; a change of calendars that the store forgot must be made again: admin calendar list, admin calendar put",
+	redisstore.ViolationRunLog:    "doctor --fix renames it, and a new log begins; what it held before is lost",
 }
 
 // Broken are the findings for violations of the invariants, a summary instead

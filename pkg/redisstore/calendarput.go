@@ -51,26 +51,27 @@ func (s *Store) PutCalendars(ctx context.Context, calendars []schedule.Calendar,
 	for i := range calendars {
 		names[i] = calendars[i].Name
 	}
-	changes, version, err := s.noteCalendars(ctx, names, texts, options)
+	changes, open, version, err := s.noteCalendars(ctx, names, texts, options)
 	if err != nil {
 		return schedule.CalendarResult{}, err
 	}
 	result := schedule.CalendarResult{Version: version}
-	open := map[string]change{}
-	for i, c := range changes {
+	for _, c := range changes {
 		result.Actions = append(result.Actions, c.action())
-		if c != "" {
-			open[names[i]] = c
-		}
 	}
 	_, err = s.carryOut(ctx, open, &result)
 	return result, err
 }
 
 // noteCalendars stores definitions, "" for a deletion, with the note that the
-// shards do not know of them yet.
-func (s *Store) noteCalendars(ctx context.Context, names, texts []string, options schedule.CalendarOptions) ([]change, int64, error) {
+// shards do not know of them yet. It returns the change of each, and all that are
+// to be carried out: those of other calendars too, when the store went back.
+func (s *Store) noteCalendars(ctx context.Context, names, texts []string, options schedule.CalendarOptions) ([]change, map[string]change, int64, error) {
 	const doing = "change calendars"
+	open, options, err := s.raiseForChange(ctx, options)
+	if err != nil {
+		return nil, nil, 0, err
+	}
 	expected := ""
 	if options.IfVersion != nil {
 		expected = strconv.FormatInt(*options.IfVersion, 10)
@@ -82,17 +83,23 @@ func (s *Store) noteCalendars(ctx context.Context, names, texts []string, option
 	keys := []string{s.keys.configuration(), s.keys.calendars(), s.keys.calendarChanges()}
 	answer, err := s.run(ctx, doing, lua.Calendars, keys, args...)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	status, version := answer.text(0), answer.number(1)
 	if status == "CONFLICT" {
-		return nil, 0, calendarConflict(version, options)
+		return nil, nil, 0, calendarConflict(version, options)
+	}
+	if open == nil {
+		open = map[string]change{}
 	}
 	changes := make([]change, len(names))
 	for i := range names {
 		changes[i] = change(answer.text(2 + i))
+		if changes[i] != "" {
+			open[names[i]] = changes[i]
+		}
 	}
-	return changes, version, answer.err
+	return changes, open, version, answer.err
 }
 
 func calendarConflict(version int64, options schedule.CalendarOptions) error {
@@ -100,9 +107,9 @@ func calendarConflict(version int64, options schedule.CalendarOptions) error {
 }
 
 // carryOut tells the shards of changes, plans the users again, and strikes the
-// notes out. It returns why a calendar that was marked for deletion stays:
-// somebody named it after the first look at its users.
-func (s *Store) carryOut(ctx context.Context, open map[string]change, result *schedule.CalendarResult) (*schedule.InUseError, error) {
+// notes out. It returns by name why a calendar that was marked for deletion
+// stays: somebody named it after the first look at its users.
+func (s *Store) carryOut(ctx context.Context, open map[string]change, result *schedule.CalendarResult) (map[string]*schedule.InUseError, error) {
 	if len(open) == 0 {
 		return nil, nil
 	}
@@ -110,31 +117,29 @@ func (s *Store) carryOut(ctx context.Context, open map[string]change, result *sc
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.readCalendars(ctx)
+	all, open, err := s.informShards(ctx, l, open, result)
 	if err != nil {
 		return nil, err
 	}
-	for shard := range l.keys {
-		if _, err := s.run(ctx, "tell a shard of changed calendars", lua.Insist, l.keys[shard], all.version); err != nil {
-			return nil, err
-		}
-	}
-	var (
-		done []any
-		kept *schedule.InUseError
-	)
+	var done []any
+	kept := map[string]*schedule.InUseError{}
 	walk := newWalk(s, l, all, result)
 	for _, name := range slices.Sorted(maps.Keys(open)) {
 		remove := "0"
 		if open[name].deletes() {
+			var inUse *schedule.InUseError
 			switch err := s.checkUnused(ctx, name); {
 			case err == nil:
 				remove = "1"
-			case !errors.As(err, &kept):
+			case !errors.As(err, &inUse):
 				return nil, err
 			}
-		} else if err := walk.users(ctx, name); err != nil {
-			return nil, err
+			kept[name] = inUse
+		}
+		if remove == "0" {
+			if err := walk.users(ctx, name); err != nil {
+				return nil, err
+			}
 		}
 		done = append(done, name, string(open[name]), remove)
 	}
@@ -165,7 +170,7 @@ func (s *Store) DeleteCalendar(ctx context.Context, name string, options schedul
 	if options.DryRun {
 		return result, nil
 	}
-	changes, version, err := s.noteCalendars(ctx, []string{name}, []string{""}, options)
+	changes, open, version, err := s.noteCalendars(ctx, []string{name}, []string{""}, options)
 	if err != nil {
 		return schedule.CalendarResult{}, err
 	}
@@ -173,9 +178,9 @@ func (s *Store) DeleteCalendar(ctx context.Context, name string, options schedul
 		return schedule.CalendarResult{}, notFound(doing)
 	}
 	result.Version = version
-	kept, err := s.carryOut(ctx, map[string]change{name: changes[0]}, &result)
-	if err == nil && kept != nil {
-		return schedule.CalendarResult{}, kept
+	kept, err := s.carryOut(ctx, open, &result)
+	if err == nil && kept[name] != nil {
+		return schedule.CalendarResult{}, kept[name]
 	}
 	return result, err
 }

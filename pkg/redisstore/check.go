@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,7 +19,8 @@ import (
 
 // Check reads everything and reports broken invariants: that every schedule
 // stands where its record says, that the verdict ranges cover everything up to
-// the high-water mark once, that counts and lists agree with the ledger. It is
+// the high-water mark once, that counts and lists agree with the ledger, that
+// shards know the calendars that are stored. It is
 // for tests and for doctors, and costs by what exists. What changes while it
 // reads may look broken, so it looks up to four times and reports what it saw
 // each time.
@@ -37,6 +37,11 @@ func (s *Store) Check(ctx context.Context) ([]Violation, error) {
 		}
 		all = append(all, found...)
 	}
+	found, err := s.checkCalendars(ctx, l)
+	if err != nil {
+		return nil, wrap("check", err)
+	}
+	all = append(all, found...)
 	slices.SortFunc(all, compareViolations)
 	return all, nil
 }
@@ -100,23 +105,6 @@ func (c *checker) reportEach(format string, args ...any) {
 // add notes a violation; about is the same at every look.
 func (c *checker) add(kind ViolationKind, about, text string) {
 	c.violations[about] = Violation{Kind: kind, Shard: c.shard, Text: printable(text)}
-}
-
-// printable is a text on one line, with nothing that a terminal obeys.
-func printable(text string) string {
-	const most = 1000
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	var line strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) && r != utf8.RuneError {
-			line.WriteRune(r)
-		} else {
-			line.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return line.String()
 }
 
 func (c *checker) load(ctx context.Context, client redis.UniversalClient, keys []string) error {

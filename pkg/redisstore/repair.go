@@ -64,7 +64,7 @@ type Repair struct {
 
 // A Repaired names one repair.
 type Repaired struct {
-	Name string // of a schedule, firing, backfill, request or counter
+	Name string // of a schedule, firing, backfill, request or counter; "calendars"
 	Key  string // what was wrong of it: the name of a key, see docs/PROTOCOL.md
 	// Was is the record of a firing, a backfill or a schedule that was removed or
 	// changed, cut when it is long; "" with every other repair.
@@ -92,7 +92,7 @@ func (s *Store) NewRepair(options RepairOptions) (*Repair, error) {
 
 // RepairAll repairs everything and returns what was wrong. Keys of the wrong
 // type, which hold nothing that can be read, it renames first; a Repair leaves
-// that to somebody who asked for it. It goes through all
+// that to somebody who asked for it. Calendars it heals as HealCalendars does. It goes through all
 // twice at most, because a schedule that changes while it is counted is counted
 // again.
 func (s *Store) RepairAll(ctx context.Context) ([]Repaired, error) {
@@ -121,7 +121,11 @@ func (s *Store) RepairAll(ctx context.Context) ([]Repaired, error) {
 			break
 		}
 	}
-	return all, nil
+	healed, err := s.HealCalendars(ctx)
+	if healed.Version > 0 {
+		all = append(all, Repaired{Name: "calendars", Key: "conf"})
+	}
+	return all, err
 }
 
 // A part of a repair goes through one key of a shard.

@@ -40,7 +40,7 @@ var resent = map[string]rule{
 	"backfill_start": {words: map[string]string{"OK": "KNOWN"}},
 	"backfill_step":  {words: map[string]string{"OK": "STALE"}},
 	"begin":          {words: map[string]string{"CANCELLED": "SETTLED", "UNKNOWN": "SETTLED"}},
-	"calendars":      {}, "calendars_done": {}, "cancel": {words: map[string]string{"CANCELLED": "CLOSED"}}, "claim": {hides: true},
+	"calendars":      {}, "calendars_done": {}, "calendars_raise": {}, "cancel": {words: map[string]string{"CANCELLED": "CLOSED"}}, "claim": {hides: true},
 	"complete":  {words: map[string]string{"OK": "ALREADY", "STALE": "ALREADY"}}, // of a schedule that it completed
 	"configure": {}, "drain": {},
 	"finish":    {words: map[string]string{"OK": "ALREADY", "DISABLED": "ALREADY"}},
@@ -402,6 +402,13 @@ func repairTwice(t *testing.T, w *witness) {
 			t.Fatal(err)
 		}
 		rounds += one(step.Done)
+	}
+	if _, err := b.PutCalendars(t.Context(), []schedule.Calendar{{Name: "c", Dates: []string{"2030-01-01"}}}, schedule.CalendarOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	plain.HSet(t.Context(), b.shardKey(0, "meta"), "cal", 7)
+	if healed, err := b.HealCalendars(t.Context()); err != nil || healed.Version != 8 {
+		t.Errorf("HealCalendars = %+v, %v", healed, err)
 	}
 	b.check()
 }

@@ -3,7 +3,9 @@ package redisstore
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A ViolationKind says what to do about a Violation. The zero value is none.
@@ -23,6 +25,10 @@ const (
 	// ViolationRunLog: a run log is not of the type that it must be, so that runs
 	// of its schedule are not logged. RepairAll puts it aside.
 	ViolationRunLog
+	// ViolationCalendars: a shard knows another version of the calendars than the
+	// one that is stored. HealCalendars makes it right, within ten seconds or so;
+	// a change of the calendars that was forgotten must be made again.
+	ViolationCalendars
 )
 
 // A Violation is an invariant that the stored data breaks. It is comparable.
@@ -39,4 +45,21 @@ func (v Violation) String() string { return fmt.Sprintf("shard %02d: %s", v.Shar
 
 func compareViolations(a, b Violation) int {
 	return cmp.Or(cmp.Compare(a.Shard, b.Shard), strings.Compare(a.Text, b.Text))
+}
+
+// printable is a text on one line, with nothing that a terminal obeys.
+func printable(text string) string {
+	const most = 1000
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	var line strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) && r != utf8.RuneError {
+			line.WriteRune(r)
+		} else {
+			line.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return line.String()
 }

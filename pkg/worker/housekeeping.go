@@ -51,8 +51,9 @@ func (w *Worker) startHousekeeping(ctx context.Context) (*chores, error) {
 	return c, nil
 }
 
-// finishCalendars carries out changes of calendars whose writer stopped
-// half-way, since nobody else may come. It asks a store only that answered the
+// finishCalendars heals calendars that a failover left in disagreement with
+// their shards, and carries out changes whose writer stopped half-way, since
+// nobody else may come. It asks a store only that answered the
 // last announcement.
 func (w *Worker) finishCalendars(ctx context.Context) {
 	if unlisted := w.unlisted.Load(); w.scheduler == nil || unlisted == nil || *unlisted != nil {
@@ -60,7 +61,15 @@ func (w *Worker) finishCalendars(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
-	if err := w.store.FinishCalendars(ctx); err != nil && ctx.Err() == nil && !w.told(err) {
+	healed, err := w.store.HealCalendars(ctx)
+	if healed.Version > 0 {
+		w.options.Logger.Warn("the store went back in parts: shards knew other calendars than those that are stored; their users are planned again, and what was changed last must be changed again",
+			"stored", healed.Before, "known", healed.Insisted, "version", healed.Version, "users", healed.Users, "moved", healed.Moved)
+	}
+	if err == nil {
+		err = w.store.FinishCalendars(ctx)
+	}
+	if err != nil && ctx.Err() == nil && !w.told(err) {
 		w.options.Logger.Warn("a change of calendars is not finished; the next look goes on", "error", err)
 	}
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
 // scripts are all that embed.go exports, by file name.
 var scripts = map[string]*redis.Script{
 	"announce": Announce, "audit": Audit, "backfill_due": BackfillDue, "backfill_halt": BackfillHalt,
-	"backfill_start": BackfillStart, "backfill_step": BackfillStep, "look": Look, "begin": Begin, "calendars": Calendars, "calendars_done": CalendarsDone, "claim": Claim, "complete": Complete,
+	"backfill_start": BackfillStart, "backfill_step": BackfillStep, "look": Look, "begin": Begin, "calendars": Calendars, "calendars_done": CalendarsDone, "calendars_raise": CalendarsRaise, "claim": Claim, "complete": Complete,
 	"cancel": Cancel, "configure": Configure, "drain": Drain, "finish": Finish, "heartbeat": Heartbeat, "insist": Insist, "lease_acquire": LeaseAcquire,
 	"lease_lookup": LeaseLookup, "lease_release": LeaseRelease, "lease_renew": LeaseRenew, "mark": Mark,
 	"members": Members, "pause": Pause, "put": Put, "read": Read, "redrive": Redrive, "release": Release,
