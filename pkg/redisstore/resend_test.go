@@ -461,15 +461,24 @@ func raceTwice(t *testing.T, w *witness) {
 		d.Paused = true
 		b.put(d)
 	}
+	calendar := func(date string) {
+		if _, err := other.PutCalendars(t.Context(), []schedule.Calendar{{Name: "c", Dates: []string{date}}}, schedule.CalendarOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	calendar("2030-03-01")
+	user := every10("user")
+	user.Except = []schedule.Window{{Calendar: "c"}}
 	for name, test := range map[string]struct {
 		script *redis.Script
 		act    func()
 		call   func() error
 		want   error
 	}{
-		"resume, deleted": {lua.Resume, remove, func() error { _, err := s.Resume(t.Context(), "a", schedule.ResumeOptions{}); return err }, schedule.ErrNotFound},
-		"resume, edited":  {lua.Resume, edit, func() error { _, err := s.Resume(t.Context(), "a", schedule.ResumeOptions{}); return err }, nil},
-		"skip, deleted":   {lua.Skip, remove, func() error { return s.Skip(t.Context(), "a", c.Now().Add(20*time.Second)) }, schedule.ErrNotFound},
+		"put, calendar changed": {lua.Put, func() { calendar("2030-03-02") }, func() error { _, err := s.Put(t.Context(), user, schedule.PutOptions{}); return err }, nil},
+		"resume, deleted":       {lua.Resume, remove, func() error { _, err := s.Resume(t.Context(), "a", schedule.ResumeOptions{}); return err }, schedule.ErrNotFound},
+		"resume, edited":        {lua.Resume, edit, func() error { _, err := s.Resume(t.Context(), "a", schedule.ResumeOptions{}); return err }, nil},
+		"skip, deleted":         {lua.Skip, remove, func() error { return s.Skip(t.Context(), "a", c.Now().Add(20*time.Second)) }, schedule.ErrNotFound},
 		"backfill, deleted": {lua.BackfillStart, remove, func() error {
 			_, err := s.StartBackfill(t.Context(), claim.BackfillRequest{Schedule: "a", From: c.Now().Add(-time.Minute), To: c.Now()})
 			return err
