@@ -428,3 +428,32 @@ func TestCalendarsThatGoBackDuringAChange(t *testing.T) {
 		r.sound()
 	})
 }
+
+// TestKeepConfiguration: a store in use knows how many shards there are, also
+// when the namespace forgot it.
+func TestKeepConfiguration(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		conf := "belfry:{" + b.Namespace() + ":ctl}:conf"
+		keeps := func(want bool, wantErr error) {
+			t.Helper()
+			if lost, err := b.KeepConfiguration(t.Context()); lost != want || !errors.Is(err, wantErr) {
+				t.Errorf("KeepConfiguration = %t, %v, want %t, %v", lost, err, want, wantErr)
+			}
+		}
+		keeps(false, nil)
+		if n := b.client.Exists(t.Context(), conf).Val(); n != 0 {
+			t.Error("it created a namespace that nobody uses")
+		}
+		b.put(every10("a"))
+		keeps(false, nil)
+		b.client.Del(t.Context(), conf)
+		keeps(true, nil)
+		if shards := b.client.HGet(t.Context(), conf, "shards").Val(); shards != "3" {
+			t.Errorf("%s shards are stored, want 3", shards)
+		}
+		keeps(false, nil)
+		b.client.HSet(t.Context(), conf, "shards", 8)
+		keeps(false, redisstore.ErrOtherShards)
+		b.client.HSet(t.Context(), conf, "shards", 3)
+	})
+}

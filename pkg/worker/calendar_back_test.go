@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/belfryhq/belfry/pkg/redisstore"
 	"github.com/belfryhq/belfry/pkg/schedule"
 	"github.com/belfryhq/belfry/pkg/worker"
 )
@@ -118,5 +119,41 @@ func TestAllCalendarsForgotten(t *testing.T) {
 			t.Errorf("a user of the calendar ran %d times for %s, want 1", r.times("s00")[at], at)
 		}
 		r.sound()
+	})
+}
+
+// TestALostConfigurationIsWrittenAgain before somebody creates another, with
+// which nobody would find a schedule.
+func TestALostConfigurationIsWrittenAgain(t *testing.T) {
+	long(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := newBackRig(t)
+		const conf = "belfry:{default:ctl}:conf"
+		var log strings.Builder
+		n := r.node("a", func(o *worker.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }).start()
+		time.Sleep(time.Second)
+		r.client.Del(t.Context(), conf)
+		time.Sleep(11 * time.Second)
+		other, err := redisstore.New(r.client, redisstore.Options{Shards: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shards, err := other.Shards(t.Context()); err != nil || shards != 1 {
+			t.Errorf("a store that is opened now has %d shards, %v, want the 1 that is in use", shards, err)
+		}
+		if _, err := other.Get(t.Context(), "s00"); err != nil {
+			t.Errorf("Get = %v", err)
+		}
+		r.client.HSet(t.Context(), conf, "shards", 5) // somebody was faster
+		time.Sleep(11 * time.Second)
+		r.client.HSet(t.Context(), conf, "shards", 1)
+		time.Sleep(11 * time.Second)
+		n.halt()
+		r.sound()
+		for _, words := range []string{"it is written again", "namespace \\\"default\\\" has 5, and 1 are in use"} {
+			if n := strings.Count(log.String(), words); n != 1 {
+				t.Errorf("the log says %d times %q:\n%s", n, words, &log)
+			}
+		}
 	})
 }

@@ -2,11 +2,14 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+
+	"github.com/belfryhq/belfry/pkg/redisstore"
 )
 
 // Housekeeping: what happens now and then and hurts nobody when it is late.
@@ -61,6 +64,9 @@ func (w *Worker) finishCalendars(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
+	if err := w.keepConfiguration(ctx); err != nil {
+		return
+	}
 	healed, err := w.store.HealCalendars(ctx)
 	if healed.Version > 0 {
 		w.options.Logger.Warn("the store went back in parts: shards knew other calendars than those that are stored; their users are planned again, and what was changed last must be changed again",
@@ -72,6 +78,21 @@ func (w *Worker) finishCalendars(ctx context.Context) {
 	if err != nil && ctx.Err() == nil && !w.told(err) {
 		w.options.Logger.Warn("a change of calendars is not finished; the next look goes on", "error", err)
 	}
+}
+
+// keepConfiguration writes the configuration again that a store has lost, before
+// somebody creates another. It returns an error when nothing else can be done.
+func (w *Worker) keepConfiguration(ctx context.Context) error {
+	lost, err := w.store.KeepConfiguration(ctx)
+	switch {
+	case lost:
+		w.options.Logger.Warn("the store had lost the configuration of the namespace; it is written again")
+	case errors.Is(err, redisstore.ErrOtherShards):
+		w.options.Logger.Error("somebody created the namespace anew after the store had lost its configuration: what starts now finds other shards; write the number back", "error", err)
+	case err != nil && ctx.Err() == nil && !w.told(err):
+		w.options.Logger.Warn("the configuration could not be looked at", "error", err)
+	}
+	return err
 }
 
 // logCounts writes a line of totals, so that a log shows that work goes on.
