@@ -159,6 +159,18 @@ func (s *Store) HealCalendars(ctx context.Context) (CalendarsHealed, error) {
 	return healed, err
 }
 
+// healAttempt is after how many attempts calendars may be why a plan is refused
+// again and again.
+const healAttempt = 5
+
+// healAfter heals calendars once among the attempts to write a plan that was made
+// with some. Whether that helped the next attempt shows.
+func (s *Store) healAfter(ctx context.Context, attempt int, definition schedule.Schedule) {
+	if attempt == healAttempt && len(definition.CalendarNames()) > 0 {
+		_, _ = s.HealCalendars(ctx)
+	}
+}
+
 // dropUnusable has shards forget what they insist on where that is no version:
 // no script could compare it. They are told anew then.
 func (s *Store) dropUnusable(ctx context.Context, l *layout, shards []int) error {

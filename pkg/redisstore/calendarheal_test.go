@@ -246,6 +246,39 @@ func TestAPutHealsCalendarsThatWentBack(t *testing.T) {
 	})
 }
 
+// TestWritersHealCalendarsThatWentBack where no worker is: no plan of theirs would
+// be accepted.
+func TestWritersHealCalendarsThatWentBack(t *testing.T) {
+	for name, write := range map[string]func(r *backRig) error{
+		"put": func(r *backRig) error {
+			_, err := r.Put(r.t.Context(), r.user("late", "c"), schedule.PutOptions{})
+			return err
+		},
+		"put many": func(r *backRig) error {
+			results, err := r.PutMany(r.t.Context(), []schedule.Schedule{r.user("late", "c")}, schedule.PutOptions{})
+			return errors.Join(err, results[0].Err)
+		},
+		"resume": func(r *backRig) error {
+			_, err := r.Resume(r.t.Context(), r.users[0], schedule.ResumeOptions{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backEach(t, func(t *testing.T, r *backRig) {
+				if _, err := r.Pause(t.Context(), r.users[0], schedule.PauseOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				r.control.restore(t)
+				if err := write(r); err != nil {
+					t.Errorf("%s = %v", name, err)
+				}
+				r.waits("d", 2)
+				r.sound()
+			})
+		})
+	}
+}
+
 // TestADeletionHealsCalendarsThatWentBack, too.
 func TestADeletionHealsCalendarsThatWentBack(t *testing.T) {
 	backEach(t, func(t *testing.T, r *backRig) {

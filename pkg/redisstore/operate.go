@@ -122,6 +122,7 @@ func (s *Store) Resume(ctx context.Context, id schedule.ID, options schedule.Res
 		if err := afterRace(ctx, attempt); err != nil {
 			return schedule.ResumeResult{}, wrap(doing, err)
 		}
+		s.healAfter(ctx, attempt, definitionOf(&o))
 	}
 	return schedule.ResumeResult{}, last.raced(doing)
 }

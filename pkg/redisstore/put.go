@@ -139,6 +139,7 @@ func (s *Store) put(ctx context.Context, l *layout, p *putting) (schedule.PutRes
 		if err := afterRace(ctx, attempt); err != nil {
 			return schedule.PutResult{}, wrap(doing, err)
 		}
+		s.healAfter(ctx, attempt, p.definition)
 		if p, err = s.withNewCalendars(ctx, p); err != nil {
 			return schedule.PutResult{}, err
 		}
