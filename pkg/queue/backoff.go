@@ -31,7 +31,10 @@ const maxBackoffKeys = 64
 // The scripts by which asynq ends a task for good it repeats until Redis
 // answers, with a delay from 50 ms doubling up to 2 s, as long as the lease on
 // the task lives: asynq gives up after the first try. A server that is shut
-// down meanwhile waits for that, 30 s at most.
+// down meanwhile waits for that, 30 s at most. A task ID that its caller chose,
+// without retention, and enqueues again at once may be removed by a repetition
+// whose first try took effect; go-redis, which repeats what got no reply, does
+// that too.
 func NewBackoffHook() redis.Hook {
 	return &backoffHook{fails: make(map[string]int)}
 }
