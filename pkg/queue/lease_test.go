@@ -285,7 +285,7 @@ func TestAtMostOnceRunThatAsynqEndsFirstIsArchived(t *testing.T) {
 					b.sweep(id)
 					b.wantOutcome(id, claim.OutcomeCancelled)
 				} else {
-					b.ledger.answers[id] = claim.BeginResult{Answer: claim.BeginCancelled}
+					b.ledger.answer(id, claim.BeginResult{Answer: claim.BeginCancelled})
 					time.Sleep(2 * time.Minute)
 				}
 				b.wantTask(string(id), "archived")

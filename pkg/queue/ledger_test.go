@@ -72,6 +72,13 @@ func (l *fakeLedger) change(id claim.FiringID, f func(*claim.OpenFiring)) {
 	f(&l.open[id].OpenFiring)
 }
 
+// answer has Begin answer so, whatever the ledger holds.
+func (l *fakeLedger) answer(id claim.FiringID, answer claim.BeginResult) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers[id] = answer
+}
+
 // outcome returns what the firing was reported or found as; "" is open.
 func (l *fakeLedger) outcome(id claim.FiringID) (claim.RunOutcome, string) {
 	l.mu.Lock()

@@ -182,7 +182,7 @@ func TestBeginAnswers(t *testing.T) {
 		t.Run(string(tt.answer.Answer), func(t *testing.T) {
 			inBubble(t, definition(), func(b *bench) {
 				id := firingAt(1)
-				b.ledger.answers[id] = tt.answer
+				b.ledger.answer(id, tt.answer)
 				b.push(id)
 				var seen counter
 				stop := b.serve(b.middleware(), seen.wrap(func(context.Context, *asynq.Task) error { return nil }))
