@@ -175,13 +175,13 @@ func TestCompletionsHeedAnswers(t *testing.T) {
 		repeat bool
 	}{
 		{"the connection failed", true, done, errCut, true},
-		{"out of memory", true, kept, redisError("OOM command not allowed"), true},
-		{"no permission", true, archived, redisError("NOPERM this user has no permissions"), true},
+		{"out of memory", true, kept, redistest.Refusal("OOM command not allowed"), true},
+		{"no permission", true, archived, redistest.Refusal("NOPERM this user has no permissions"), true},
 		{"one try took too long", true, kept, context.DeadlineExceeded, true},
 		{"no context that ends: asynq's recoverer", false, archived, errCut, false},
-		{"the script is missing", true, done, redisError("NOSCRIPT No matching script"), false},
-		{"the task is not active", true, done, redisError("NOT FOUND"), false},
-		{"the task is completed", true, kept, redisError("INTERNAL"), false},
+		{"the script is missing", true, done, redistest.Refusal("NOSCRIPT No matching script"), false},
+		{"the task is not active", true, done, redistest.Refusal("NOT FOUND"), false},
+		{"the task is completed", true, kept, redistest.Refusal("INTERNAL"), false},
 		{"the client is closed", true, done, redis.ErrClosed, false},
 		{"another script", true, []any{"evalsha", "aa", 3, "asynq:{q}:active", "asynq:{q}:lease", "asynq:{q}:pending", "x"}, errCut, false},
 		{"a retry", true, []any{"evalsha", "aa", 4, "asynq:{q}:t:one", "asynq:{q}:active", "asynq:{q}:lease", "asynq:{q}:retry"}, errCut, false},
@@ -221,8 +221,8 @@ func TestCompletionsThatTookEffectAreNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for _, first := range []error{errCut, redisError("NOT FOUND")} {
-			answers := []error{first, redisError("NOT FOUND")}
+		for _, first := range []error{errCut, redistest.Refusal("NOT FOUND")} {
+			answers := []error{first, redistest.Refusal("NOT FOUND")}
 			run := NewBackoffHook().ProcessHook(func(context.Context, redis.Cmder) error {
 				err := answers[0]
 				answers = answers[1:]
@@ -235,14 +235,6 @@ func TestCompletionsThatTookEffectAreNoError(t *testing.T) {
 		}
 	})
 }
-
-// redisError is an error reply of Redis.
-type redisError string
-
-func (e redisError) Error() string { return string(e) }
-
-// RedisError marks it as an answer.
-func (redisError) RedisError() {}
 
 // A store that goes back after it took the report, while asynq's completion is
 // refused, has the completed task as the record of the run.

@@ -78,16 +78,7 @@ func decideSeen(f claim.OpenFiring, task seen, orphaned bool) decision {
 	}
 	switch task.info.State {
 	case asynq.TaskStateArchived:
-		switch {
-		case strings.HasSuffix(task.info.LastErr, unknownFate):
-			return decision{doSettle, claim.OutcomeUnknown, unknownFate}
-		case strings.HasSuffix(task.info.LastErr, cancelledRun):
-			return decision{doSettle, claim.OutcomeCancelled, cancelledRun}
-		}
-		if attempted(f, task) {
-			return decision{doSettle, claim.OutcomeFailed, archivedReason(task)}
-		}
-		return decision{what: doRedrive, reason: "its task was archived and never run"}
+		return decideArchived(f, task)
 	case asynq.TaskStateActive:
 		if orphaned {
 			return decision{what: doRedrive, reason: "its task is active and no worker runs it"}
@@ -95,6 +86,20 @@ func decideSeen(f claim.OpenFiring, task seen, orphaned bool) decision {
 		return decision{what: doLeave, reason: "its task is active"}
 	default:
 		return decision{what: doLeave, reason: "its task is " + task.info.State.String()}
+	}
+}
+
+// decideArchived goes by the error that the task was archived with.
+func decideArchived(f claim.OpenFiring, task seen) decision {
+	switch {
+	case strings.HasSuffix(task.info.LastErr, unknownFate):
+		return decision{doSettle, claim.OutcomeUnknown, unknownFate}
+	case strings.HasSuffix(task.info.LastErr, cancelledRun):
+		return decision{doSettle, claim.OutcomeCancelled, cancelledRun}
+	case attempted(f, task):
+		return decision{doSettle, claim.OutcomeFailed, archivedReason(task)}
+	default:
+		return decision{what: doRedrive, reason: "its task was archived and never run"}
 	}
 }
 

@@ -26,6 +26,7 @@
 // Runs are at least once. The promise that no two owners run a firing at once
 // holds behind the Middleware; a plain asynq server has the retention of the
 // completed task instead, and its client needs [NewBackoffHook], or a completion
-// that Redis refuses makes the handler run again. A handler that ignores its context after the lease is
-// lost keeps running: it must refuse smaller tokens where it writes.
+// that Redis refuses makes the handler run again. A handler that ignores its
+// context after the lease is lost keeps running: it must refuse smaller tokens
+// where it writes.
 package queue

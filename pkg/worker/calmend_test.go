@@ -76,7 +76,7 @@ func (refuseCompletions) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		for _, arg := range cmd.Args() {
 			if s, ok := arg.(string); ok && strings.HasSuffix(s, "}:completed") && strings.HasPrefix(cmd.Name(), "eval") {
-				err := redisRefusal("NOPERM this user has no permissions to access one of the keys used as arguments")
+				err := redistest.Refusal("NOPERM this user has no permissions to access one of the keys used as arguments")
 				cmd.SetErr(err)
 				return err
 			}
@@ -84,13 +84,6 @@ func (refuseCompletions) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return next(ctx, cmd)
 	}
 }
-
-type redisRefusal string
-
-func (r redisRefusal) Error() string { return string(r) }
-
-// RedisError marks it as an answer.
-func (redisRefusal) RedisError() {}
 
 // A task whose completion is refused keeps a server from stopping for as long as
 // its lease lives, which is longer than a worker has.

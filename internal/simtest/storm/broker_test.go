@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/belfryhq/belfry/internal/redistest"
 	"github.com/belfryhq/belfry/pkg/queue"
 )
 
@@ -163,7 +164,7 @@ func (b *broker) extend(keys []string) {
 }
 
 // errNotActive is asynq's answer to a completion of what is not active.
-const errNotActive = reply("NOT FOUND")
+const errNotActive = redistest.Refusal("NOT FOUND")
 
 // end returns the state that asynq gives a task whose handler returned cause.
 func (t *task) end(cause error) string {

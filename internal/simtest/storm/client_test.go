@@ -50,14 +50,6 @@ func (w *wiring) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// reply is an error that Redis answers, as the client sees it.
-type reply string
-
-func (e reply) Error() string { return string(e) }
-
-// RedisError marks it as an answer.
-func (reply) RedisError() {}
-
 func (w *wiring) answer(ctx context.Context, cmd redis.Cmder) error {
 	args := cmd.Args()
 	text := func(i int) string {
@@ -96,7 +88,7 @@ func (w *wiring) answer(ctx context.Context, cmd redis.Cmder) error {
 // script runs one of asynq's scripts, which it tells apart by their text.
 func (w *wiring) script(ctx context.Context, cmd *redis.Cmd, args []any) error {
 	if cmd.Name() == "evalsha" {
-		return reply("NOSCRIPT No matching script")
+		return redistest.Refusal("NOSCRIPT No matching script")
 	}
 	source, _ := args[1].(string)
 	n, _ := strconv.Atoi(keyCount(args[2]))
@@ -126,24 +118,20 @@ func (w *wiring) script(ctx context.Context, cmd *redis.Cmd, args []any) error {
 			return l, nil
 		})
 		if err == nil && !seen.exists {
-			err = reply("NOT FOUND")
+			err = redistest.Refusal("NOT FOUND")
 		}
 		if err == nil {
 			cmd.SetVal([]any{string(seen.msg), seen.state, seen.at, ""})
 		}
 		return err
-	case strings.Contains(source, `"state", "archived")`):
-		n, err := call(ctx, w.p, "archive", key, func(context.Context) (int64, error) {
-			var n int64
-			w.p.sim.atomically(func() { n = b.archive(key) })
-			return n, nil
-		})
-		cmd.SetVal(n)
-		return err
 	case strings.Contains(source, "LREM"):
-		n, err := call(ctx, w.p, "delete", key, func(context.Context) (int64, error) {
+		op, put := "delete", b.remove
+		if strings.Contains(source, `"state", "archived")`) {
+			op, put = "archive", b.archive
+		}
+		n, err := call(ctx, w.p, op, key, func(context.Context) (int64, error) {
 			var n int64
-			w.p.sim.atomically(func() { n = b.remove(key) })
+			w.p.sim.atomically(func() { n = put(key) })
 			return n, nil
 		})
 		cmd.SetVal(n)
